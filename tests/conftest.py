@@ -3,8 +3,6 @@
 A test names its feature with `@pytest.mark.feature("PLUGIN: FEATURE")`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

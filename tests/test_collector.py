@@ -1,7 +1,5 @@
 """The garbage collector's full collections visit new objects only, and frozen cycles are collected in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import multiprocessing

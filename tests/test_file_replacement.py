@@ -1,7 +1,5 @@
 """Replacing files: an old file is there until the new one is complete, whatever happens."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

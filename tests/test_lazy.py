@@ -1,7 +1,5 @@
 """Packages whose `__init__` runs when a name of them is asked for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

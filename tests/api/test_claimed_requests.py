@@ -3,8 +3,6 @@
 The cases are those of upstream's TestPodRequestsAndLimitsWithDRA (component-helpers/resource).
 """
 
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import PersistentVolume
 from tests.support.tables import cases

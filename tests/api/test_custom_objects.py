@@ -1,7 +1,5 @@
 """Custom resources: references to their kinds, and whole documents with typed metadata."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.custom_objects import CustomObject

@@ -1,7 +1,5 @@
 """Fields that lightkube leaves untyped: values that Go clients reject are rejected when they are decoded."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from lightkube.models.core_v1 import Pod

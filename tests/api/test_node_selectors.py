@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from lightkube.models import core_v1
 from tests.support.tables import cases

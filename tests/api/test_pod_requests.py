@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases
@@ -120,7 +118,11 @@ def resized(containers, *statuses, init=(), of_init=(), infeasible=False, of_pod
     return pod(containers, init=init, status=status, **spec)
 
 
-ONE = container("c1", cpu="1")
+ONE, TWO = container("c1", cpu="1"), container("c2", cpu="2")
+
+
+def level(cpu):
+    return {"resources": {"requests": {"cpu": cpu}}}
 
 
 @cases(
@@ -134,11 +136,7 @@ ONE = container("c1", cpu="1")
             2000,
         ),
         "one container grows, another one shrinks": (
-            resized(
-                [ONE, container("c2", cpu="2")],
-                status_of("c1", allocated="2"),
-                status_of("c2", allocated="1"),
-            ),
+            resized([ONE, TWO], status_of("c1", allocated="2"), status_of("c2", allocated="1")),
             3000,  # without actual resources, what was granted didn't count
             3000,
         ),
@@ -153,29 +151,21 @@ ONE = container("c1", cpu="1")
             6000,
             6000,
         ),
-        "pod-level requests grow": (
-            resized([ONE], of_pod=("3", "3.5"), resources={"requests": {"cpu": "2"}}),
-            3500,
-            3500,
-        ),
+        "pod-level requests grow": (resized([ONE], of_pod=("3", "3.5"), **level("2")), 3500, 3500),
         "an infeasible resize of pod-level requests": (
-            resized([ONE], of_pod=("3", "4"), infeasible=True, resources={"requests": {"cpu": "10"}}),
+            resized([ONE], of_pod=("3", "4"), infeasible=True, **level("10")),
             4000,
             4000,
         ),
         # Cases of this project.
         "one container grows, another one shrinks, with actual resources": (
-            resized(
-                [ONE, container("c2", cpu="2")],
-                status_of("c1", allocated="2", actual="2"),
-                status_of("c2", allocated="1", actual="1"),
-            ),
+            resized([ONE, TWO], status_of("c1", allocated="2", actual="2"), status_of("c2", allocated="1", actual="1")),
             4000,
             3000,
         ),
         "granted, and not applied yet": (resized([ONE], status_of(allocated="2")), 1000, 2000),
         "infeasible, and nothing is known of a second container": (
-            resized([ONE, container("c2", cpu="2")], status_of(allocated="1", actual="1"), infeasible=True),
+            resized([ONE, TWO], status_of(allocated="1", actual="1"), infeasible=True),
             3000,
             1000,
         ),

@@ -1,7 +1,5 @@
 """`bayplan mcp` as a process: standard input and output, HTTP, and bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -12,13 +10,11 @@ import sys
 
 import httpx2
 import pytest
-from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from tests.support.assistants import called
+from tests.support.commands import bayplan
 from tests.support.served_questions import small_cluster
-
-from bayplan.cli import main
 
 PLUGIN = """
 from bayplan import filter_plugin
@@ -33,11 +29,7 @@ HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 
 
@@ -140,14 +132,12 @@ async def test_http_listens_until_sigterm_with_a_token_that_only_the_user_can_re
 def test_bad_input_is_one_message(file, arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         given = {"file": file, "taken": taken.getsockname()[1]}
-        result = CliRunner().invoke(main, ["mcp", *(each.format(**given) for each in arguments)])
-    assert result.exit_code == 2
+        result = bayplan("mcp", *(each.format(**given) for each in arguments), status=2)
     assert message.format(**given) in result.stderr
     assert isinstance(result.exception, SystemExit)
 
 
 def test_missing_extra_is_named(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp", None)
-    result = CliRunner().invoke(main, ["mcp", "--from", file])
-    assert result.exit_code == 2
+    result = bayplan("mcp", "--from", file, status=2)
     assert "assistants need mcp: pip install 'bayplan[mcp]'" in result.stderr

@@ -1,7 +1,5 @@
 """`bayplan mcp --http`: the SDK's client over HTTP, the guard, and limits."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

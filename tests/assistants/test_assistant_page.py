@@ -1,7 +1,5 @@
 """The blocks of docs/mcp.md and of the README run, in a fresh folder."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Tools are the questions, with the same answers; they only read, and what they can't answer is said in one line."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time

@@ -1,7 +1,5 @@
 """Names and texts of a cluster are data: they stay in the strings of the answer, in which nothing is invisible."""
 
-from __future__ import annotations
-
 import json
 
 from tests.support.assistants import assistant, called

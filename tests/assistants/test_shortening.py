@@ -1,7 +1,5 @@
 """Answers that are too long are cut, remain JSON, and say what was cut and how to ask for less."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Histories for tests, recorded from simulations, so that it is known how well a replay must match."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import msgspec

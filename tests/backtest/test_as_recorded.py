@@ -1,7 +1,5 @@
 """Whether recorded decisions are found equal: a scheduler knew what comes later in a history, and sees only a part."""
 
-from __future__ import annotations
-
 import pytest
 from tests.history.small_histories import at, node, pod
 

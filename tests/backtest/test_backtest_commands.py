@@ -1,17 +1,15 @@
 """`bayplan simulate` and `bayplan compare`: what they print, and one line for what can't be used."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
 
 import pytest
-from click.testing import CliRunner
 from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
+from tests.support.commands import bayplan
+from tests.support.tables import cases
 
-from bayplan.cli import main
 from bayplan.cli.insight.cluster_options import with_names
 from bayplan.simulation.happenings import PodArrives
 from bayplan.simulation.world import World
@@ -38,15 +36,10 @@ def folder(tmp_path_factory):
     return str(record(tmp_path_factory.mktemp("histories") / "week", pods, seconds=3600.0, nodes=nodes))
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, list(map(str, arguments)))
-
-
 def test_compare_shows_the_table(folder, tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text("m5.xlarge: 0.2\n")
-    done = run("compare", "--history", folder, "--set", PACK, "--prices", prices)
-    assert done.exit_code == 0, done.output
+    done = bayplan("compare", "--history", folder, "--set", PACK, "--prices", prices)
     lines = done.stdout.splitlines()
     assert lines[0].startswith(
         "Good match: the simulation of now is like the history: 100% of 8 recorded decisions equal"
@@ -67,17 +60,13 @@ def test_compare_shows_the_table(folder, tmp_path):
     assert any("NodeResourcesFit +" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("command", "series"),
-    [
-        pytest.param(("compare", "--set", PACK), {"recorded", "now", "candidate"}, id="compare"),
-        pytest.param(("simulate",), {"now"}, id="simulate"),
-    ],
+@cases(
+    "command, series",
+    {"compare": (("compare", "--set", PACK), {"recorded", "now", "candidate"}), "simulate": (("simulate",), {"now"})},
 )
 def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
     path = tmp_path / "report.html"
-    done = run(*command, "--history", folder, "--report", path)
-    assert done.exit_code == 0, done.output
+    bayplan(*command, "--history", folder, "--report", path)
     page = path.read_text()
     tags = re.sub(r"(<script[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
     assert re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=", tags) == []  # nothing is fetched
@@ -87,26 +76,22 @@ def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
 
 
 def test_report_that_cannot_be_written_is_one_line(folder, tmp_path):
-    done = run("simulate", "--history", folder, "--report", tmp_path)
-    assert done.exit_code == 2
+    done = bayplan("simulate", "--history", folder, "--report", tmp_path, status=2)
     assert "is a directory" in done.stderr
 
 
 def test_report_is_checked_before_the_simulation(folder, tmp_path, monkeypatch):
     missing = tmp_path / "missing" / "report.html"
-    done = run("simulate", "--history", tmp_path, "--report", missing)  # not a history, which would be said later
-    assert (done.exit_code, done.stderr) == (
-        2,
-        f"main simulate: --report {missing}: there is no folder {missing.parent}\n",
-    )
+    # The folder is not a history, which would be said later.
+    done = bayplan("simulate", "--history", tmp_path, "--report", missing, status=2)
+    assert done.stderr == f"main simulate: --report {missing}: there is no folder {missing.parent}\n"
     monkeypatch.setitem(sys.modules, "altair", None)
-    done = run("simulate", "--history", tmp_path, "--report", tmp_path / "report.html")
-    assert done.exit_code == 2
+    done = bayplan("simulate", "--history", tmp_path, "--report", tmp_path / "report.html", status=2)
     assert "pip install 'bayplan[plots]'" in done.stderr
 
 
 def test_json_has_what_the_table_has(folder):
-    done = run("compare", "--history", folder, "--set", PACK, "-o", "json")
+    done = bayplan("compare", "--history", folder, "--set", PACK, "-o", "json")
     found = json.loads(done.stdout)
     assert found["calibration"]["equalDecisions"] == 1.0
     assert found["candidate"]["emptyNodes"] > found["now"]["emptyNodes"]
@@ -117,28 +102,27 @@ def test_json_has_what_the_table_has(folder):
 
 def test_simulate_shows_what_came_of_it(folder, tmp_path):
     placements = tmp_path / "placements.csv"
-    done = run("simulate", "--history", folder, "--placements", placements, "-o", "json")
+    done = bayplan("simulate", "--history", folder, "--placements", placements, "-o", "json")
     found = json.loads(done.stdout)
     assert (found["placed"], found["neverPlaced"], found["mostNodes"]) == (8, 0, 4)
     assert len(found["curve"]) > 100
     lines = placements.read_text().splitlines()
     assert lines[0] == "seconds,pod,node,wait_seconds"
     assert len(lines) == 9
-    assert done.stdout == run("simulate", "--history", folder, "--placements", placements, "-o", "json").stdout
+    assert done.stdout == bayplan("simulate", "--history", folder, "--placements", placements, "-o", "json").stdout
 
 
 def test_a_plugin_is_a_candidate(folder, tmp_path):
     plugin = tmp_path / "prefer.py"
     plugin.write_text(PREFER)
-    done = run("compare", "--history", folder, "--plugin", f"{plugin}:Prefer", "-o", "json")
-    assert done.exit_code == 0, done.output
+    done = bayplan("compare", "--history", folder, "--plugin", f"{plugin}:Prefer", "-o", "json")
     assert json.loads(done.stdout)["changedDecisions"] > 0
 
 
 def test_what_has_no_price_is_named_and_not_free(folder, tmp_path):
     prices = tmp_path / "prices.yaml"
     prices.write_text("m5.huge: 3\n")
-    done = run("compare", "--history", folder, "--set", PACK, "--prices", prices)
+    done = bayplan("compare", "--history", folder, "--set", PACK, "--prices", prices)
     assert f"note: {prices}: no price for m5.xlarge: its node-hours are not in the cost" in done.stdout
     assert f"note: {prices}: there are no nodes of type m5.huge" in done.stdout
     assert not any(line.startswith("cost") for line in done.stdout.splitlines())
@@ -211,8 +195,7 @@ def test_bad_input_is_one_line(folder, tmp_path, monkeypatch, arguments, files, 
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = run(*(argument.format(folder=folder) for argument in arguments))
-    assert done.exit_code == 2
+    done = bayplan(*(argument.format(folder=folder) for argument in arguments), status=2)
     assert message in done.output
     assert "Traceback" not in done.output
     assert not done.stdout
@@ -220,8 +203,7 @@ def test_bad_input_is_one_line(folder, tmp_path, monkeypatch, arguments, files, 
 
 def test_a_history_of_one_moment_has_nothing_to_compare(tmp_path):
     folder = record(tmp_path / "moment", [], seconds=0.0, nodes=[pool_node("n0")])
-    done = run("simulate", "--history", folder)
-    assert done.exit_code == 2
+    done = bayplan("simulate", "--history", folder, status=2)
     assert "has no length: all that it says is from one moment" in done.output
 
 
@@ -239,16 +221,12 @@ profiles:
 def test_each_side_decides_as_its_version(folder, tmp_path):
     config = tmp_path / "candidate.yaml"
     config.write_text(ONLY_IN_1_37)
-    done = run("compare", "--history", folder, "--config", config, "--candidate-emulated-version", "1.36")
-    assert done.exit_code == 2
+    done = bayplan("compare", "--history", folder, "--config", config, "--candidate-emulated-version", "1.36", status=2)
     assert "shape" in done.output
-    done = run("simulate", "--history", folder, "--config", config, "--emulated-version", "1.37")
-    assert done.exit_code == 0, done.output
-    done = run("compare", "--history", folder, "--config", config, "--candidate-emulated-version", "1.37")
-    assert done.exit_code == 0, done.output
-    assert run("compare", "--history", folder, "--candidate-emulated-version", "1.37").exit_code == 0
-    done = run("compare", "--history", folder, "--candidate-emulated-version", "1.99")
-    assert done.exit_code == 2
+    done = bayplan("simulate", "--history", folder, "--config", config, "--emulated-version", "1.37")
+    done = bayplan("compare", "--history", folder, "--config", config, "--candidate-emulated-version", "1.37")
+    bayplan("compare", "--history", folder, "--candidate-emulated-version", "1.37")
+    done = bayplan("compare", "--history", folder, "--candidate-emulated-version", "1.99", status=2)
     assert "--emulated-version: unknown version '1.99'" in done.stderr
 
 

@@ -1,7 +1,5 @@
 """docs/compare.md: its commands run, and print the table that the page shows."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Comparisons whose best answer is known by construction."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

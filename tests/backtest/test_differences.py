@@ -1,7 +1,5 @@
 """The next placement of a history that is decided otherwise: exactly those that asking all of them again finds."""
 
-from __future__ import annotations
-
 import pytest
 from histories import pool_node, record
 

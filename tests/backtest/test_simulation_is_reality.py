@@ -1,7 +1,5 @@
 """Workloads on the embedded cluster, with its kubelets and the service, go as a simulation of their histories says."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress
@@ -151,9 +149,7 @@ async def running_cluster(shapes, changes):
             cluster.informers.of(kind).listen(partial(seen, kind))
         await cluster.nodes_ready()
         scheduler = Scheduler(
-            cluster.client,
-            lambda handle: build_profiles(CONFIGURATION, handle, PLUGINS),
-            Settings(clock=clock, seed=0),
+            cluster.client, lambda handle: build_profiles(CONFIGURATION, handle, PLUGINS), Settings(clock=clock, seed=0)
         )
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

@@ -1,7 +1,5 @@
 """What a history makes happen in a simulation: pods of nodes, of other schedulers, and of pools that are managed."""
 
-from __future__ import annotations
-
 import pytest
 from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED

@@ -1,7 +1,5 @@
 """benchmarks/compare_revisions.py, from its arguments to its results."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The place behind an API server creates what pods need, and retries what the server can't do yet."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What is computed from the moments at which pods were bound, and from the durations of attempts."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

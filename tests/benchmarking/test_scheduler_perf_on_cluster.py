@@ -1,7 +1,5 @@
 """Workloads of scheduler_perf against the embedded API server in another process, with several schedulers."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -50,10 +48,7 @@ def test_existing_cluster_is_cleaned_up(folder, tmp_path):
     devices = workload(folder, "Devices/Full")
 
     async def run():
-        async with (
-            processes.api_server(tmp_path) as kubeconfig,
-            processes.null_scheduler(kubeconfig, "mine", tmp_path),
-        ):
+        async with processes.api_server(tmp_path) as kubeconfig, processes.null_scheduler(kubeconfig, "mine", tmp_path):
             before = await left(kubeconfig)
             measured = await asyncio.to_thread(run_on_cluster, devices, Target(kubeconfig), "external:mine")
             return before, await left(kubeconfig), measured

@@ -1,7 +1,5 @@
 """Workloads of scheduler_perf on the decision core."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import POD

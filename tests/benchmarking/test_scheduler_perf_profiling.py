@@ -1,7 +1,5 @@
 """Profiles of benchmarks."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """Pods that are created and deleted again and again, in a cluster that reports them late."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

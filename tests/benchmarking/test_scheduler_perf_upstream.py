@@ -1,7 +1,5 @@
 """Kubernetes' own workloads in their smallest sizes: every pod is scheduled. How fast doesn't matter here."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

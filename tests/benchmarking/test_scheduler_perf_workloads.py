@@ -1,7 +1,5 @@
 """The files of scheduler_perf: templates, and which workloads are selected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`bayplan cluster --detach` and `--stop`: each outcome is one line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

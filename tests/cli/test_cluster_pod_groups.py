@@ -1,7 +1,5 @@
 """`bayplan cluster --pod-groups`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`bayplan cluster --rbac`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """kubectl with the embedded cluster, for commands that need controllers and kubelets."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,27 +1,23 @@
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from shutil import which
 
 import pytest
-from click.testing import CliRunner
+from tests.support.commands import bayplan
 from tests.support.tables import cases
 
-from bayplan.cli import COMMANDS, main
+from bayplan.cli import COMMANDS
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_a_script(shell):
-    done = CliRunner().invoke(main, ["completion", shell])
-    assert done.exit_code == 0
+    done = bayplan("completion", shell)
     assert f"_BAYPLAN_COMPLETE={shell}_complete" in done.output
 
 
 def test_an_unknown_shell_is_rejected():
-    done = CliRunner().invoke(main, ["completion", "tcsh"])
-    assert done.exit_code == 2
+    done = bayplan("completion", "tcsh", status=2)
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.output
 
 
@@ -36,8 +32,7 @@ def test_an_unknown_shell_is_rejected():
     ],
 )
 def test_a_misspelled_word_has_a_suggestion(arguments, problem):
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 2
+    done = bayplan(*arguments, status=2)
     assert done.output.splitlines()[-1].startswith(f"Error: {problem}")
 
 
@@ -59,6 +54,6 @@ def test_words_are_completed(words, expected):
 
 @pytest.mark.skipif(which("bash") is None, reason="there is no bash on the PATH")
 def test_the_bash_script_is_valid():
-    script = CliRunner().invoke(main, ["completion", "bash"]).output
+    script = bayplan("completion", "bash").output
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,7 +1,5 @@
 """The output and the errors of `bayplan manifests`."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli.manifests import manifests
 from bayplan.cli.run import run
@@ -198,66 +197,54 @@ def test_bayplan_run_accepts_the_arguments(more, tmp_path, monkeypatch):
     assert ("tier" in names) is ("--plugin" in more)
 
 
-@pytest.mark.parametrize(
-    ("files", "arguments", "problem"),
-    [
-        pytest.param({}, (), "Missing option '--image'", id="no image"),
-        pytest.param({}, ("--image", "a b"), "'a b' is not an image", id="an invalid image"),
-        pytest.param({}, (*IMAGE, "--name", "My_Scheduler"), "expected at most 63 of a-z", id="an invalid name"),
-        pytest.param({}, (*IMAGE, "--replicas", "0"), "is not in the range", id="no replicas"),
-        pytest.param({}, (*IMAGE, "--plugin", "no.py"), "no.py: no such file", id="no such plugin"),
-        pytest.param({}, (*IMAGE, "--config", "no.yaml"), "no.yaml", id="no such configuration"),
-        pytest.param({}, (*IMAGE, "--plugin", "nowhere"), "enable its plugins in a --config", id="an unknown module"),
-        pytest.param(
+@cases(
+    "files, arguments, problem",
+    {
+        "no image": ({}, (), "Missing option '--image'"),
+        "an invalid image": ({}, ("--image", "a b"), "'a b' is not an image"),
+        "an invalid name": ({}, (*IMAGE, "--name", "My_Scheduler"), "expected at most 63 of a-z"),
+        "no replicas": ({}, (*IMAGE, "--replicas", "0"), "is not in the range"),
+        "no such plugin": ({}, (*IMAGE, "--plugin", "no.py"), "no.py: no such file"),
+        "no such configuration": ({}, (*IMAGE, "--config", "no.yaml"), "no.yaml"),
+        "an unknown module": ({}, (*IMAGE, "--plugin", "nowhere"), "enable its plugins in a --config"),
+        "a plugin in another encoding": (
             {"p.py": f"# -*- coding: latin-1 -*-\n# caf\xe9\n{POLICY}".encode("latin-1")},
             (*IMAGE, "--plugin", "p.py"),
             "is not UTF-8 text",
-            id="a plugin in another encoding",
         ),
-        pytest.param({"p.py": "x = ("}, (*IMAGE, "--plugin", "p.py"), "p.py: line 1", id="a broken plugin"),
-        pytest.param(
+        "a broken plugin": ({"p.py": "x = ("}, (*IMAGE, "--plugin", "p.py"), "p.py: line 1"),
+        "two files with the same name": (
             {"a/p.py": POLICY, "b/p.py": POLICY.replace("tier", "other")},
             (*IMAGE, "--plugin", "a/p.py", "--plugin", "b/p.py"),
             "another plugin file has the name p.py",
-            id="two files with the same name",
         ),
-        pytest.param(
+        "a space": (
             {"my policy.py": POLICY},
             (*IMAGE, "--plugin", "my policy.py"),
             "file names in a ConfigMap may contain only",
-            id="a space",
         ),
-        pytest.param(
-            {"p.py": f"{POLICY}\n# {'x' * 1024 * 1024}\n"},
-            (*IMAGE, "--plugin", "p.py"),
-            "a ConfigMap can hold",
-            id="big",
-        ),
-        pytest.param(
+        "big": ({"p.py": f"{POLICY}\n# {'x' * 1024 * 1024}\n"}, (*IMAGE, "--plugin", "p.py"), "a ConfigMap can hold"),
+        "replicas without leader election": (
             {"c.yaml": CONFIGURATION.replace("leaderElect: true", "leaderElect: false")},
             (*IMAGE, "--config", "c.yaml"),
             "2 replicas would schedule the same pods",
-            id="replicas without leader election",
         ),
-        pytest.param(
+        "one name for two profiles": (
             {"c.yaml": CONFIGURATION + "- schedulerName: silver\n"},
             (*IMAGE, "--config", "c.yaml", "--scheduler-name", "s"),
             "has 2 profiles (gold, silver)",
-            id="one name for two profiles",
         ),
-        pytest.param(
+        "a kubeconfig of this machine": (
             {"c.yaml": CONFIGURATION + "clientConnection: {kubeconfig: /somewhere/config}\n"},
             (*IMAGE, "--config", "c.yaml"),
             "does not exist in the pod",
-            id="a kubeconfig of this machine",
         ),
-        pytest.param(
+        "a broken configuration": (
             {"c.yaml": CONFIGURATION.replace("profiles", "profles")},
             (*IMAGE, "--config", "c.yaml"),
             "c.yaml:5",
-            id="a broken configuration",
         ),
-    ],
+    },
 )
 def test_invalid_arguments_and_files_are_rejected(files, arguments, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

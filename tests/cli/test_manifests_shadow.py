@@ -1,7 +1,5 @@
 """`bayplan manifests --shadow`: the objects of a shadow, which may only read, and deploy/shadow.yaml."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

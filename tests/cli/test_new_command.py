@@ -1,7 +1,5 @@
 """`bayplan new` creates a project whose tests pass, and rejects invalid names and directories."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """`bayplan perf`: selection of workloads, output, skipped workloads and errors."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Completion of the options of `bayplan run`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

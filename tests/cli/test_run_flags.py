@@ -1,7 +1,5 @@
 """The flags of kube-scheduler. Each works, is accepted with a warning, or is rejected with the reason."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re
@@ -97,8 +95,7 @@ def test_an_unsupported_flag_is_rejected_with_the_reason(flag, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "argument",
-    ["--profiling=false", "--leader-elect=false", "--kube-api-content-type=application/json"],
+    "argument", ["--profiling=false", "--leader-elect=false", "--kube-api-content-type=application/json"]
 )
 def test_a_flag_that_changes_nothing_has_no_warning(argument, tmp_path):
     done = run(argument, "--write-config-to", tmp_path / "written.yaml")
@@ -106,11 +103,7 @@ def test_a_flag_that_changes_nothing_has_no_warning(argument, tmp_path):
 
 
 def test_warnings_with_the_same_reason_are_one_line(tmp_path):
-    flags = (
-        "--log-flush-frequency=1s",
-        "--log-json-info-buffer-size=1",
-        "--kube-api-content-type=x",
-    )
+    flags = ("--log-flush-frequency=1s", "--log-json-info-buffer-size=1", "--kube-api-content-type=x")
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
         "bayplan run: warning: --kube-api-content-type has no effect: Bayplan always uses JSON",
@@ -161,10 +154,7 @@ def test_flags_change_the_configuration(arguments, path, value, tmp_path):
         (["--leader-elect-lease-duration=15"], "'15': expected a duration such as 10s, 1m30s or 250ms"),
         (["--leader-elect", "false"], "Got unexpected extra argument (false)"),
         (["-v=lots"], "'lots' is not a valid integer"),
-        (
-            ["--scheduler-name", "Bad Name"],
-            "--scheduler-name 'Bad Name': a lowercase RFC 1123 subdomain must",
-        ),
+        (["--scheduler-name", "Bad Name"], "--scheduler-name 'Bad Name': a lowercase RFC 1123 subdomain must"),
         (["--policy-config-file", "x"], "was removed from kube-scheduler in 1.23: write a KubeSchedulerConfiguration"),
         (["--algorithm-provider=x"], "choose plugins in the profiles of a KubeSchedulerConfiguration"),
         (["--colour=red"], "No such option '--colour'"),
@@ -244,10 +234,7 @@ def test_log_levels(arguments, level, tmp_path):
         ("GangScheduling=F", ""),
         ("GenericWorkload=true,GangScheduling=true", ""),
         ("GangScheduling=true,GangScheduling=false", ""),
-        (
-            "GangScheduling=true",
-            "bayplan run: --feature-gates: GangScheduling=true: requires GenericWorkload=true",
-        ),
+        ("GangScheduling=true", "bayplan run: --feature-gates: GangScheduling=true: requires GenericWorkload=true"),
         ("Nonesuch=true", "bayplan run: --feature-gates: unknown feature gate 'Nonesuch'"),
         (
             "SchedulerQueueingHint=true",

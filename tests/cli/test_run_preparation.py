@@ -1,13 +1,12 @@
 """Flags, plugins and a configuration combined."""
 
-from __future__ import annotations
-
 import json
 import logging
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.commands import bayplan
 from tests.support.tables import cases
 
 from bayplan.cli import main
@@ -377,8 +376,7 @@ def test_warnings_are_logged_if_the_log_is_json(tmp_path, caplog):
 
 
 def test_an_error_while_writing_the_configuration_is_reported(tmp_path):
-    done = CliRunner().invoke(main, ["run", "--write-config-to", str(tmp_path)])
-    assert done.exit_code == 2
+    done = bayplan("run", "--write-config-to", tmp_path, status=2)
     assert done.stderr == f"bayplan run: --write-config-to: {tmp_path} cannot be written: Is a directory\n"
 
 
@@ -485,11 +483,7 @@ async def test_a_cluster_whose_version_forbids_something_stops_the_start(prepare
 
 
 @cases(
-    "version, warned",
-    {
-        "a version with GangScheduling": ("v1.36.4", True),
-        "a version without it": ("v1.37.2", False),
-    },
+    "version, warned", {"a version with GangScheduling": ("v1.36.4", True), "a version without it": ("v1.37.2", False)}
 )
 async def test_a_warning_about_a_version_waits_until_that_of_the_cluster_is_known(version, warned, prepared, caplog):
     made = prepared(feature_gates=("GenericWorkload=true",))

@@ -1,7 +1,5 @@
 """The event loop of commands that run plugins."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

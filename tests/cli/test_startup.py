@@ -1,7 +1,5 @@
 """Commands start quickly: they import what is slow only when they need it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A server with scripted responses, and a sleep that takes no time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The client and the embedded API server over HTTP, with failures of the network."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

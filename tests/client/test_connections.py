@@ -1,7 +1,5 @@
 """Responses in all forms that HTTP/1.1 allows, and broken ones, over real connections."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import random
 import socket
@@ -26,78 +24,49 @@ async def client(server, sleeps):
         yield client
 
 
-VERBS = [
-    pytest.param(lambda c: c.get(POD, "p", "n"), "GET", PATH_P, None, None, id="get"),
-    pytest.param(
-        lambda c: c.get(POD, "p"), "GET", "/api/v1/namespaces/default/pods/p", None, None, id="get in default"
-    ),
-    pytest.param(lambda c: c.get(NODE, "x", "n"), "GET", "/api/v1/nodes/x", None, None, id="get without namespace"),
-    pytest.param(
+VERBS = {
+    "get": (lambda c: c.get(POD, "p", "n"), f"GET {PATH_P}", None),
+    "get in default": (lambda c: c.get(POD, "p"), "GET /api/v1/namespaces/default/pods/p", None),
+    "get without namespace": (lambda c: c.get(NODE, "x", "n"), "GET /api/v1/nodes/x", None),
+    "create": (
         lambda c: c.create(POD, {"metadata": {"namespace": "n"}}, dry_run=True),
-        "POST",
-        "/api/v1/namespaces/n/pods?dryRun=All",
-        "application/json",
+        "POST application/json /api/v1/namespaces/n/pods?dryRun=All",
         {"metadata": {"namespace": "n"}},
-        id="create",
     ),
-    pytest.param(
+    "create typed": (
         lambda c: c.create(
             POD, Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(containers=[Container(name="c")])), "n"
         ),
-        "POST",
-        "/api/v1/namespaces/n/pods",
-        "application/json",
+        "POST application/json /api/v1/namespaces/n/pods",
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}},
-        id="create typed",
     ),
-    pytest.param(
-        lambda c: c.update(POD, POD_P, subresource="status"),
-        "PUT",
-        PATH_P + "/status",
-        "application/json",
-        POD_P,
-        id="update",
-    ),
-    pytest.param(
+    "update": (lambda c: c.update(POD, POD_P, subresource="status"), f"PUT application/json {PATH_P}/status", POD_P),
+    "merge patch": (
         lambda c: c.patch(POD, "p", {"a": None}, "n"),
-        "PATCH",
-        PATH_P,
-        "application/merge-patch+json",
+        f"PATCH application/merge-patch+json {PATH_P}",
         {"a": None},
-        id="merge patch",
     ),
-    pytest.param(
+    "strategic patch": (
         lambda c: c.patch(POD, "p", {}, "n", type=PatchType.STRATEGIC, subresource="status"),
-        "PATCH",
-        PATH_P + "/status",
-        "application/strategic-merge-patch+json",
+        f"PATCH application/strategic-merge-patch+json {PATH_P}/status",
         {},
-        id="strategic patch",
     ),
-    pytest.param(
+    "JSON patch": (
         lambda c: c.patch(POD, "p", [], "n", type=PatchType.JSON),
-        "PATCH",
-        PATH_P,
-        "application/json-patch+json",
+        f"PATCH application/json-patch+json {PATH_P}",
         [],
-        id="JSON patch",
     ),
-    pytest.param(
+    "apply": (
         lambda c: c.patch(POD, "p", {}, "n", type=PatchType.APPLY, field_manager="m e", force=True),
-        "PATCH",
-        PATH_P + "?fieldManager=m%20e&force=true",
-        "application/apply-patch+yaml",
+        f"PATCH application/apply-patch+yaml {PATH_P}?fieldManager=m%20e&force=true",
         {},
-        id="apply",
     ),
-    pytest.param(lambda c: c.delete(POD, "p", "n"), "DELETE", PATH_P, None, None, id="delete"),
-    pytest.param(
+    "delete": (lambda c: c.delete(POD, "p", "n"), f"DELETE {PATH_P}", None),
+    "delete with options": (
         lambda c: c.delete(
             POD, "p", "n", grace_period_seconds=0, uid="u", resource_version="7", propagation_policy="Foreground"
         ),
-        "DELETE",
-        PATH_P,
-        "application/json",
+        f"DELETE application/json {PATH_P}",
         {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -105,51 +74,43 @@ VERBS = [
             "propagationPolicy": "Foreground",
             "preconditions": {"uid": "u", "resourceVersion": "7"},
         },
-        id="delete with options",
     ),
-    pytest.param(
+    "bind": (
         lambda c: c.bind("n", "p", "node", uid="u", annotations={"a": "b"}),
-        "POST",
-        PATH_P + "/binding",
-        "application/json",
+        f"POST application/json {PATH_P}/binding",
         {
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "annotations": {"a": "b"}},
             "target": {"apiVersion": "v1", "kind": "Node", "name": "node"},
         },
-        id="bind",
     ),
-    pytest.param(
+    "evict": (
         lambda c: c.evict("n", "p", grace_period_seconds=3, uid="u"),
-        "POST",
-        PATH_P + "/eviction",
-        "application/json",
+        f"POST application/json {PATH_P}/eviction",
         {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": "p", "namespace": "n"},
             "deleteOptions": {"gracePeriodSeconds": 3, "preconditions": {"uid": "u"}},
         },
-        id="evict",
     ),
-    pytest.param(
+    "list": (
         lambda c: c.list(LEASE, label_selector="a in (b)", field_selector="metadata.name=x", limit=0),
-        "GET",
-        "/apis/coordination.k8s.io/v1/leases?labelSelector=a%20in%20%28b%29&fieldSelector=metadata.name%3Dx",
+        "GET /apis/coordination.k8s.io/v1/leases?labelSelector=a%20in%20%28b%29&fieldSelector=metadata.name%3Dx",
         None,
-        None,
-        id="list",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("call", "method", "path", "content_type", "body"), VERBS)
-async def test_verb_sends_its_request(server, client, call, method, path, content_type, body):
-    server.respond(SUCCESS if path.endswith("/binding") else POD_P)
+@cases("call, request_, body", VERBS)
+async def test_verb_sends_its_request(server, client, call, request_, body):
+    """`request_`: the method, the type of the content if there is any, and the path."""
+    server.respond(SUCCESS if request_.endswith("/binding") else POD_P)
     await call(client)
-    [(sent_method, sent_path, headers, sent)] = server.requests
-    assert (sent_method, sent_path, headers.get("Content-Type")) == (method, path, content_type)
+    [(method, path, headers, sent)] = server.requests
+    content_type = headers.get("Content-Type")
+    assert [method, *([content_type] if content_type else []), path] == request_.split(" ")
     assert (msgspec.json.decode(sent) if sent else None) == body
     assert headers["User-Agent"].startswith("bayplan/")
     assert headers["Accept"] == "application/json"

@@ -1,7 +1,5 @@
 """After random changes and failures, the reflector has the same objects as the server."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The notifications of a request observer."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 

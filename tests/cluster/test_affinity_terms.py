@@ -1,7 +1,5 @@
 """The affinity terms of the pods on nodes, grouped by distinct term."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.testing.builders import make_pod

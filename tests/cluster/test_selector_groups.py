@@ -1,7 +1,5 @@
 """Selector groups count pods by row, whether the pods or the group came first."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tallies: numbers by row, with sums that are kept up to date."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

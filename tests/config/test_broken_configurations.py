@@ -3,8 +3,6 @@
 All errors are reported at once, in the order of the document.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -68,24 +66,22 @@ def test_all_errors_are_reported_with_their_lines(case, tmp_path, monkeypatch):
     assert error_of(document, tmp_path, monkeypatch) == expected.rstrip("\n")
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        pytest.param(b"", ": is empty: expected a mapping of fields", id="empty"),
-        pytest.param(HEAD + "parallelism: " + "9" * 5000, ":3: this number cannot be read", id="5,000 digits"),
-        pytest.param(HEAD + LAUGHS, ": has more than 200,000 values with aliases expanded", id="exponential aliases"),
-        pytest.param(f"{HEAD}a: {'[' * 150}{']' * 150}", ": is nested deeper than 100 levels", id="150 lists"),
-        pytest.param(HEAD + "a: \0\n", ":3: has an unprintable character, U+0000", id="null byte"),
-        pytest.param(HEAD + "a: \a\n", ":3: has an unprintable character, U+0007", id="control character"),
-        pytest.param(bytes(range(256)), ":2: is not UTF-8 text: byte 0x80", id="binary"),
-        pytest.param(HEAD.encode("utf-16"), ": is UTF-16: save it as UTF-8", id="UTF-16 with a byte order mark"),
-        pytest.param(HEAD.encode() + b"# \xfcber\n", ":3: is not UTF-8 text: byte 0xFC", id="Latin-1"),
-        pytest.param(b"# \n" * 4_000_000, ": is larger than 10,000,000 bytes", id="12 megabytes"),
-        pytest.param(b"[" * 100_000, ": is nested deeper than 100 levels", id="100,000 brackets"),
-        pytest.param(
-            b'{"a":\t' * 100_000, ":1: a tab cannot start a value or indent a line: use spaces", id="100,000 braces"
-        ),
-    ],
+@cases(
+    "content, line",
+    {
+        "empty": (b"", ": is empty: expected a mapping of fields"),
+        "5,000 digits": (HEAD + "parallelism: " + "9" * 5000, ":3: this number cannot be read"),
+        "exponential aliases": (HEAD + LAUGHS, ": has more than 200,000 values with aliases expanded"),
+        "150 lists": (f"{HEAD}a: {'[' * 150}{']' * 150}", ": is nested deeper than 100 levels"),
+        "null byte": (HEAD + "a: \0\n", ":3: has an unprintable character, U+0000"),
+        "control character": (HEAD + "a: \a\n", ":3: has an unprintable character, U+0007"),
+        "binary": (bytes(range(256)), ":2: is not UTF-8 text: byte 0x80"),
+        "UTF-16 with a byte order mark": (HEAD.encode("utf-16"), ": is UTF-16: save it as UTF-8"),
+        "Latin-1": (HEAD.encode() + b"# \xfcber\n", ":3: is not UTF-8 text: byte 0xFC"),
+        "12 megabytes": (b"# \n" * 4_000_000, ": is larger than 10,000,000 bytes"),
+        "100,000 brackets": (b"[" * 100_000, ": is nested deeper than 100 levels"),
+        "100,000 braces": (b'{"a":\t' * 100_000, ":1: a tab cannot start a value or indent a line: use spaces"),
+    },
 )
 def test_unreadable_files_are_rejected(content, line, tmp_path, monkeypatch):
     assert error_of(content, tmp_path, monkeypatch) == f"config.yaml{line}"

@@ -1,7 +1,5 @@
 """Configurations, compared with kube-scheduler 1.36."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

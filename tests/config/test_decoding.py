@@ -1,7 +1,5 @@
 """Decoding plain values into all types that a plugin's arguments may use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal

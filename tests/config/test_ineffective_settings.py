@@ -1,7 +1,5 @@
 """Settings without effect are reported with their paths, unless they have their default value."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """Any document is either accepted or rejected with a list of errors, never with a traceback."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """v1beta1 to v1beta3 as in articles and documentation of their time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """Plugins that Bayplan doesn't have are reported once, with the project that they come from."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """The user's plugins: loaded from files and modules, built with arguments, added to profiles."""
 
-from __future__ import annotations
-
 import random
 import signal
 import sys

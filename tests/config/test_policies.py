@@ -1,7 +1,5 @@
 """A Policy is rejected with a configuration that replaces it: each entry is converted, or named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -110,41 +108,27 @@ def priority(name, weight=1, **argument):
     return {"name": name, "weight": weight} | ({"argument": argument} if argument else {})
 
 
+def fit(weight):
+    return {"NodeResourcesFit": weight}
+
+
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+SHAPED = {"requestedToCapacityRatioArguments": {"shape": SHAPE}}
+RATIO = "RequestedToCapacityRatio"
 TABLE = {
-    "least": ([priority(LEAST, 3)], {"NodeResourcesFit": 3}, None, []),
-    "most": ([priority(MOST, 3)], {"NodeResourcesFit": 3}, "MostAllocated", []),
+    "least": ([priority(LEAST, 3)], fit(3), None, []),
+    "most": ([priority(MOST, 3)], fit(3), "MostAllocated", []),
     "least and most alike": ([priority(LEAST), priority(MOST)], {}, None, ["nothing remains"]),
-    "more least": (
-        [priority(LEAST, 5), priority(MOST, 2)],
-        {"NodeResourcesFit": 3},
-        None,
-        ["LeastAllocated (3) remains"],
-    ),
-    "more most": (
-        [priority(LEAST, 2), priority(MOST, 5)],
-        {"NodeResourcesFit": 3},
-        "MostAllocated",
-        ["MostAllocated (3) remains"],
-    ),
-    "a shape": (
-        [priority("Any", 2, requestedToCapacityRatioArguments={"shape": SHAPE})],
-        {"NodeResourcesFit": 2},
-        "RequestedToCapacityRatio",
-        [],
-    ),
+    "more least": ([priority(LEAST, 5), priority(MOST, 2)], fit(3), None, ["LeastAllocated (3) remains"]),
+    "more most": ([priority(LEAST, 2), priority(MOST, 5)], fit(3), "MostAllocated", ["MostAllocated (3) remains"]),
+    "a shape": ([priority("Any", 2, **SHAPED)], fit(2), RATIO, []),
     "two strategies": (
-        [priority("Any", 2, requestedToCapacityRatioArguments={"shape": SHAPE}), priority(LEAST, 1)],
-        {"NodeResourcesFit": 2},
-        "RequestedToCapacityRatio",
+        [priority("Any", 2, **SHAPED), priority(LEAST, 1)],
+        fit(2),
+        RATIO,
         ["LeastAllocated (1): no equivalent"],
     ),
-    "no arguments": (
-        [priority("RequestedToCapacityRatioPriority", 2)],
-        {"NodeResourcesFit": 2},
-        "RequestedToCapacityRatio",
-        [],
-    ),
+    "no arguments": ([priority("RequestedToCapacityRatioPriority", 2)], fit(2), RATIO, []),
     "a label": (
         [priority("Disk", 2, labelPreference={"label": "ssd", "presence": True})],
         {},

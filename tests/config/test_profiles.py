@@ -1,7 +1,5 @@
 """Building profiles, and the errors of plugins that fail to start."""
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The configuration in a file: alone, among other documents, or in a ConfigMap."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from textwrap import indent

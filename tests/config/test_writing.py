@@ -1,7 +1,5 @@
 """The complete configuration, as kube-scheduler writes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The comparison with recorded decisions, all of which `make conformance` compares, and what it prints."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recorded scenarios, decided with shared results. `make conformance` decides them all with the plain run."""
 
-from __future__ import annotations
-
 import random
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A world for tests of controllers and kubelets: an embedded cluster on a manual clock, and a trivial binder."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable

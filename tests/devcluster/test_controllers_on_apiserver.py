@@ -1,7 +1,5 @@
 """Controllers and kubelets with a real kube-apiserver."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools

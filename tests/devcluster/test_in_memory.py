@@ -1,7 +1,5 @@
 """The client and the embedded API server without a network between them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

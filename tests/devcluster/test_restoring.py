@@ -1,7 +1,5 @@
 """Objects of another cluster are restored as they were there."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

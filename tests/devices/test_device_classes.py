@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from lightkube.models.resource_v1 import DeviceClass
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """The requests of the scheduler to a real API server, from the server's audit log."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

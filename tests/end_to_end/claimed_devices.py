@@ -1,7 +1,5 @@
 """Helpers for tests with devices: they observe resource claims, and publish devices of nodes."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager, suppress
 

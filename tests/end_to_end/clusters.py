@@ -3,12 +3,10 @@
 Both enforce RBAC. A scheduler uses the account and the token from the shipped manifests, with its permissions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -47,12 +45,15 @@ QUICK = KubeletDelays(start=0.1, stop=0.3)
 class Cluster(ABC):
     """A cluster. `client` and `observer` connect to the server directly, as an administrator.
 
-    `scheduler_kubeconfig` is for the account in the shipped manifests.
+    `scheduler_kubeconfig` is for the account in the shipped manifests. Tests that check the scheduler's invariants set
+    `foreign`, the keys of pods that others bind, and `schedulers`, the number of those that run at once.
     """
 
     client: HttpClient
     observer: Observer
     scheduler_kubeconfig: Path
+    foreign: Collection[str] = ()
+    schedulers: int = 1
 
     def __init__(self) -> None:
         self._granted: list[tuple[Kind, str]] = []

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
@@ -10,6 +8,7 @@ from audit import AuditLog
 from clusters import embedded, real
 from shipped import NAMESPACE, deploy
 from tests.support.control_plane import ASSETS, ControlPlane
+from tests.support.invariants import check_invariants
 from tests.support.proxy import FaultProxy
 from workloads import NAME
 
@@ -59,6 +58,13 @@ async def cluster(request, backend, tmp_path):
         yield cluster
     if backend is not None:
         gc.collect()
+
+
+@pytest.fixture
+def invariants(cluster):
+    """Checks the invariants of the scheduler after a test. The cluster says how many ran, and what others bind."""
+    yield
+    check_invariants(cluster.observer, NAME, foreign=cluster.foreign, schedulers=cluster.schedulers)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Device classes, slices, claims and pods that claim devices, as documents that are sent without changes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Objects of all other kinds that the scheduler watches, before they are changed, and pods that depend on them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from device_objects import DRIVER, RESOURCE, claiming, device_class, resource_slice

@@ -1,7 +1,5 @@
 """Pods and nodes with many fields, and random changes of documents: fields deleted, replaced and nested."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

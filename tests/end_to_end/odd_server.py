@@ -2,8 +2,6 @@
 lines, and garbage as replies to writes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict, deque
 from typing import Any, Self

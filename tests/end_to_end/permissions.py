@@ -1,7 +1,5 @@
 """All permissions that the shipped manifests grant, with the task that needs each, or the reason why it is unused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -53,10 +51,7 @@ READ = (
 
 READING = "list and watch"
 TASKS: Mapping[str, tuple[Task, tuple[str, ...]]] = {
-    READING: (
-        list_and_watch,
-        tuple(f"{verb} {resource}" for resource in READ for verb in ("list", "watch")),
-    ),
+    READING: (list_and_watch, tuple(f"{verb} {resource}" for resource in READ for verb in ("list", "watch"))),
     "place pods": (
         place_pods,
         (

@@ -1,7 +1,5 @@
 """Schedulers for the end-to-end tests: in this process, with short waits, or as `bayplan run`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

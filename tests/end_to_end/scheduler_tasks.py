@@ -1,7 +1,5 @@
 """The tasks of a scheduler on a cluster. Each needs certain permissions and starts with a new cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -109,11 +107,7 @@ async def provision_a_volume(cluster: Embedded, done: Done) -> None:
 
 async def use_claim(cluster: Embedded, of: str, done: Done) -> None:
     """A pod uses a claim of a storage class."""
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": of,
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": of, "resources": {"requests": {"storage": "1Gi"}}}
     await cluster.client.create(PERSISTENT_VOLUME_CLAIM, {"metadata": {"name": "c"}, "spec": spec}, "default")
     await cluster.add_nodes(1)
     async with scheduler(cluster):

@@ -1,7 +1,5 @@
 """Applies the shipped manifests to a cluster, with the scheduler's account and permissions."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,14 +1,13 @@
 """SIGUSR2 dumps the cache and the queue of a running scheduler to its log."""
 
-from __future__ import annotations
-
 import json
 import signal
 
 import pytest
 from running import bayplan_run
-from tests.support.invariants import check_invariants
-from workloads import NAME, pod
+from workloads import pod
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -38,4 +37,3 @@ async def test_signal_dumps_cache_and_queue(form, cluster):
             run.signal(signal.SIGUSR2)
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
-    check_invariants(cluster.observer, NAME)

@@ -22,7 +22,7 @@ FAULTS = [
     ("POST", "/binding$", {"status": 500}),
     ("POST", "/binding$", {"status": 409}),
     ("POST", "/binding$", {"drop_response": True}),
-    ("POST", "/binding$", {"hang": True}),
+    ("POST", "/binding$", {"delay": 0.6}),
     ("POST", "/binding$", {"status": 429, "retry_after": 1}),
     ("GET", "watch=true", {"status": 410}),
     ("GET", "watch=true", {"truncate_after": 700}),
@@ -138,8 +138,7 @@ def pods_that_fit(cluster):
 async def test_chaos(cluster, proxy, seed, steps):
     await cluster.add_nodes(6)
     chaos = Chaos(cluster, proxy, seed)
-    # With less time, a busy server would carry out bindings that have timed out after their pods were read as pending.
-    async with running_scheduler(proxy.access, request_timeout=2.0):
+    async with running_scheduler(proxy.access, request_timeout=0.5):
         for _ in range(steps):
             await chaos.act()
         proxy.faults.clear()

@@ -1,7 +1,5 @@
 """Claims of PodGroups as of Kubernetes 1.36 and 1.37, with the scheduler, the controllers and the kubelets."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import pytest

@@ -1,17 +1,15 @@
 """More pods than devices, with faults: each device has one user at a time, and all pods run eventually."""
 
-from __future__ import annotations
-
 import pytest
 from claimed_devices import devices_of
 from device_objects import claiming, template
 from running import running_scheduler
-from tests.support.invariants import check_invariants
 from tests.support.tables import cases
-from workloads import NAME
 
 from bayplan.api.kinds import RESOURCE_CLAIM_TEMPLATE
 from bayplan.devcluster.kubelet import RUN_SECONDS
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 CLAIM, STATUS = "/resourceclaims/[^/]*$", "/resourceclaims/.*/status$"
 
@@ -55,4 +53,3 @@ async def test_all_pods_get_a_device_in_turn(cluster, devices, proxy, faults):
         await cluster.observer.until(lambda: phases() == {"Succeeded"}, within=40)
     assert [fault.hits for fault in injected] == [8] * len(injected)
     await cluster.observer.until(lambda: not devices.all)
-    check_invariants(cluster.observer, NAME)

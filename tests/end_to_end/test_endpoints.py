@@ -1,7 +1,5 @@
 """The HTTPS endpoints of a running scheduler, on a cluster that reviews tokens."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

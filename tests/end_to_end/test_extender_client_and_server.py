@@ -3,15 +3,12 @@
 The decisions have to be the same as if the scheduler ran the extender's plugins itself.
 """
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import yaml
 from running import bayplan_run, running_scheduler
 from tests.extender.extender_process import bayplan_extender
-from tests.support.invariants import check_invariants
 from workloads import NAME, pod, pods
 
 from bayplan import SKIP, Plugin, filter_plugin, score_plugin
@@ -24,7 +21,10 @@ from bayplan.extender.plugins import profile_of_plugins
 from bayplan.extender.running import ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 
-pytestmark = pytest.mark.feature("Serving as an extender: with a Bayplan scheduler")
+pytestmark = [
+    pytest.mark.feature("Serving as an extender: with a Bayplan scheduler"),
+    pytest.mark.usefixtures("invariants"),
+]
 
 FORMS = ["names", "whole nodes", "whole nodes, alone"]
 
@@ -77,11 +77,7 @@ async def scheduler_and_extender(cluster, *plugins, form="names"):
         if extender.watched is not None:
             await extender.watched.synced.wait()
         snippet = extenders_snippet(
-            extender.server.url,
-            extender.verbs,
-            DEFAULT_PATHS,
-            weight=extender.profiles.weight,
-            watches=form == "names",
+            extender.server.url, extender.verbs, DEFAULT_PATHS, weight=extender.profiles.weight, watches=form == "names"
         )
         document = {"apiVersion": API_VERSION, "kind": KIND, **yaml.safe_load(snippet)}
         extenders = parse_configuration(document).extenders
@@ -109,7 +105,6 @@ async def test_plugins_of_the_extender_decide(cluster, form):
         await cluster.create(pod("third", "1500m"))
         note = await pending_message(cluster, "third")
     assert note.startswith("0/3 nodes are available: 1 node-0 is closed, 2 Insufficient cpu.")
-    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize("plugins_are", ["in an extender", "in the scheduler"])
@@ -124,7 +119,6 @@ async def test_pending_pod_has_the_reasons_of_the_plugins(cluster, plugins_are):
         assert (await pending_message(cluster, "web")).startswith("0/1 nodes are available: 1 node-0 is closed.")
         await cluster.add_node("node-1")
         await on_node(cluster, "web", "node-1")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_connected_extender_sees_bound_pods(cluster):
@@ -159,7 +153,6 @@ async def test_no_preemption_on_nodes_that_the_plugins_reject(cluster, form):
         await on_node(cluster, "vip", "node-1")
     assert "default/low" in cluster.observer.pods, "evicting it would have been cheaper but useless"
     assert "default/middle" not in cluster.observer.pods
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_extender_binds(cluster):
@@ -169,7 +162,6 @@ async def test_extender_binds(cluster):
         await cluster.observer.until(lambda: all(cluster.observer.node_of(f"default/web-000{n}") for n in range(3)))
         await cluster.observer.until(lambda: scheduler.bound == 3)
     assert sorted(NoBind.asked) == [f"default/web-000{n} to node-1" for n in range(3)]
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_failing_plugin_fails_the_attempt(cluster):
@@ -180,7 +172,6 @@ async def test_failing_plugin_fails_the_attempt(cluster):
         await cluster.create(document)
         assert 'running "breaks_once" filter plugin: RuntimeError: broken' in await pending_message(cluster, "web")
         await on_node(cluster, "web", "node-0")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_run_accepts_the_output_of_extender(cluster, tmp_path):

@@ -1,22 +1,19 @@
 """A scheduler with HTTP extenders that filter, prioritize, preempt and bind, and may fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
 import pytest
 from running import running_scheduler
 from tests.extender.stub_extender import StubExtender
-from tests.support.invariants import check_invariants
 from tests.support.tables import cases
-from workloads import NAME, pod, pods
+from workloads import pod, pods
 
 from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.client import ApiError
 from bayplan.config.types import Extender
 
-pytestmark = pytest.mark.feature("HTTP extenders: end to end")
+pytestmark = [pytest.mark.feature("HTTP extenders: end to end"), pytest.mark.usefixtures("invariants")]
 
 EVERYTHING = {"filter": lambda question: {"NodeNames": question["NodeNames"]}}
 
@@ -61,7 +58,6 @@ async def test_filter_and_prioritize(cluster):
     sent = next(each for each in filtered["Nodes"]["items"] if each["metadata"]["name"] == "node-1")
     assert comparable(sent) == comparable(node)
     assert not {"kind", "apiVersion"} & {*sent, *filtered["Pod"]}
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_rejected_by_an_extender_is_retried_after_any_event(cluster):
@@ -79,7 +75,6 @@ async def test_pod_rejected_by_an_extender_is_retried_after_any_event(cluster):
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         await cluster.add_node("node-9")
         await on_node(cluster, "web", "node-9")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_bind(cluster):
@@ -99,7 +94,6 @@ async def test_bind(cluster):
                 await cluster.observer.until(lambda key=f"default/{name}": cluster.observer.events_of(key, "Scheduled"))
             assert scheduler.bound == 2, "an effective binding counts, regardless of the reply"
         assert len(stub.questions("bind")) == 2
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_preempt(cluster):
@@ -125,7 +119,6 @@ async def test_preempt(cluster):
         assert set(stub.questions("preempt")[0]["NodeNameToMetaVictims"]) == {"node-0", "node-1", "node-2"}
     assert {f"default/low-{n}" in cluster.observer.pods for n in range(3) if n != victim} == {True}
     assert f"default/low-{victim}" not in cluster.observer.pods
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_changes_during_an_extender_call(cluster):
@@ -151,7 +144,6 @@ async def test_changes_during_an_extender_call(cluster):
             await on_node(cluster, "web", left)
             await on_node(cluster, "stays", left)
         assert {question["Pod"]["metadata"]["name"] for question in stub.questions("filter")} == {"web", "stays"}
-    check_invariants(cluster.observer, NAME)
 
 
 @cases("ignorable", {"ignorable": True, "not ignorable": False})
@@ -169,4 +161,3 @@ async def test_failing_extender(cluster, ignorable):
             assert not any(cluster.observer.node_of(f"default/web-000{n}") for n in range(5))
             stub.answers |= EVERYTHING
         await cluster.observer.until(lambda: all(cluster.observer.node_of(f"default/web-000{n}") for n in range(5)))
-    check_invariants(cluster.observer, NAME)

@@ -1,11 +1,12 @@
 """Failed bind requests, and their effect on the pod."""
 
-from __future__ import annotations
-
+import pytest
 from running import running_scheduler
-from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.invariants import waiting_or_bound
 from tests.support.tables import cases
 from workloads import NAME, pod, pods
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 BIND = "/binding$"
 
@@ -25,7 +26,6 @@ async def test_declined_bindings_are_retried(cluster, proxy):
         await cluster.create_fast(pods("p", 40, "200m"))
         await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
     assert [fault.hits for fault in faults] == [5] * len(DECLINED)
-    check_invariants(cluster.observer, NAME)
 
 
 @cases(
@@ -44,7 +44,6 @@ async def test_bindings_without_a_reply_are_retried(cluster, proxy, what):
         await cluster.create_fast(pods("p", 40, "200m"))
         await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
     assert fault.hits == 10
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
@@ -55,7 +54,6 @@ async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
         await cluster.observer.until(lambda: cluster.observer.events_of("default/once", "Scheduled"))
     assert proxy.count("POST", BIND) == 1
     assert [event["reason"] for event in cluster.observer.events_of("default/once")] == ["Scheduled"]
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
@@ -75,7 +73,6 @@ async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
         assert cluster.observer.node_of("default/first") == "a"
         await cluster.delete("first")
         await cluster.observer.until(lambda: cluster.observer.node_of("default/second") == "a")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy, caplog):
@@ -92,7 +89,6 @@ async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy
     problem = 'running Bind plugin "DefaultBinder": quota says no'
     assert condition["message"] == problem
     assert f"pod default/refused: {problem}" in caplog.text
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_late_condition_does_not_overwrite_the_bound_one(cluster, proxy):
@@ -104,4 +100,3 @@ async def test_late_condition_does_not_overwrite_the_bound_one(cluster, proxy):
         await cluster.add_node("b", cpu="4")
         await cluster.observer.until(lambda: cluster.observer.node_of("default/big") == "b")
     assert (await cluster.condition("big"))["status"] == "True"
-    check_invariants(cluster.observer, NAME)

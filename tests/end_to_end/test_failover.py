@@ -1,7 +1,5 @@
 """Two instances with leader election: leaders are killed and stopped, and every pod is bound exactly once."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import AsyncExitStack
 
@@ -14,7 +12,7 @@ from workloads import NAME, pods
 
 from bayplan.api.kinds import LEASE
 
-pytestmark = ABRUPT
+pytestmark = [*ABRUPT, pytest.mark.usefixtures("invariants")]
 LEADS = "became leader"
 
 
@@ -71,7 +69,6 @@ async def test_stopped_leader_releases_the_lease(cluster):
             await leader([second])
             await cluster.create(*pods("after", 3))
             await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_frozen_leader_exits_without_writing(cluster):
@@ -89,4 +86,3 @@ async def test_frozen_leader_exits_without_writing(cluster):
             await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
             lease = await cluster.client.get(LEASE, NAME, "kube-system")
             assert lease.spec.leaseTransitions == 1
-    check_invariants(cluster.observer, NAME)

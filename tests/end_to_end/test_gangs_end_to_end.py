@@ -1,7 +1,5 @@
 """Gangs on the embedded cluster: competing gangs, the status of their PodGroups, and faults."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import aclosing, asynccontextmanager
@@ -11,8 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import embedded
 from running import FAST
-from tests.support.invariants import check_invariants
-from workloads import NAME, pod
+from workloads import pod
 
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
 from bayplan.client import HttpClient
@@ -20,6 +17,8 @@ from bayplan.config import load_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.service.scheduler import Scheduler
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 ROOT = Path(__file__).parents[2]
 KIND = custom_kind(POD_GROUPS)
@@ -102,7 +101,6 @@ async def test_competing_gangs_run_one_at_a_time(cluster):
     async with coscheduler(cluster.access) as scheduler:
         for number in range(ROUNDS):
             await run_competing_gangs(cluster, scheduler, number, rng)
-    check_invariants(cluster.observer, NAME)
 
 
 async def run_competing_gangs(cluster, scheduler, number, rng):
@@ -144,7 +142,6 @@ async def test_gang_waits_for_members_and_resources(cluster):
         assert bound(cluster, names) == []
         await cluster.add_node("node-2", cpu="1")
         await cluster.observer.until(lambda: bound(cluster, names) == names)
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_group_created_after_its_pods(cluster):

@@ -1,7 +1,5 @@
 """Connections that are frozen while new ones work, as after a lost NAT entry: the scheduler opens new ones in time."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The plugin handle: lookups, pods waiting in Permit, activation, and writes to the server."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

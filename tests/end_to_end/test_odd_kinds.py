@@ -1,7 +1,5 @@
 """Random changes of objects of all kinds that the scheduler watches: none makes a plugin fail."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import random

@@ -1,7 +1,5 @@
 """Replies to writes that no real API server sends, over a socket: each costs its own write, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -3,8 +3,6 @@
 All end-to-end tests run the scheduler with these permissions (see clusters.py). These tests revoke them one by one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Kubernetes' own PodGroups with `bayplan run` and its feature gates: gangs, topology constraints, and preemption."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import aclosing, asynccontextmanager
 
@@ -12,6 +10,8 @@ from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
 from bayplan.api.kinds import EVENT, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 GANGS = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
@@ -59,10 +59,7 @@ def bound(cluster, group):
 
 async def until_condition(cluster, group, *words, kind=POD_GROUP_V1ALPHA2):
     """Watch groups until the condition of one has this status, reason and message."""
-    async with (
-        asyncio.timeout(30),
-        aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events,
-    ):
+    async with asyncio.timeout(30), aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events:
         async for event in events:
             found = event.object
             conditions = (found.status.conditions if found.status else None) or ()
@@ -89,7 +86,6 @@ async def test_competing_groups_run_one_at_a_time(cluster):
             await cluster.delete(name)
         await cluster.observer.until(lambda: len(bound(cluster, second)) == 4)
         await until_condition(cluster, second, "True", "Scheduled")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_a_group_of_1_37_is_placed_when_it_needs_fewer_members(newer):
@@ -122,7 +118,6 @@ async def test_members_are_created_one_by_one(cluster):
         await cluster.create(late)
         await cluster.observer.until(lambda: len(bound(cluster, "crew")) == 4)
         await until_condition(cluster, "crew", "True", "Scheduled", "")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_group_is_placed_in_one_rack(cluster):
@@ -146,7 +141,6 @@ async def test_group_is_placed_in_one_rack(cluster):
         await cluster.observer.until(lambda: len(bound(cluster, "more")) == 4)
         assert {"a-0", "a-1", "a-2"} == set(bound(cluster, "more").values())
         await until_condition(cluster, "more", "True", "Scheduled")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_group_is_preempted_as_a_whole(cluster):
@@ -165,4 +159,3 @@ async def test_group_is_preempted_as_a_whole(cluster):
         events = (await cluster.client.list(EVENT, "default")).items
         notes = [each.note for each in events if each.reason == "Preempted"]
         assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
-    check_invariants(cluster.observer, NAME)

@@ -1,14 +1,11 @@
 """Preemption as in kube-scheduler: effects, disruption budgets, and no delay of other pods."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from running import running_scheduler
-from tests.support.invariants import check_invariants
 from tests.support.tables import cases
 from workloads import NAME, pod, pods
 
@@ -17,7 +14,7 @@ from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, Wait
 from bayplan.testing.observer import condition_of
 
-pytestmark = pytest.mark.feature("DefaultPreemption: end to end")
+pytestmark = [pytest.mark.feature("DefaultPreemption: end to end"), pytest.mark.usefixtures("invariants")]
 
 EFFECTS = json.loads((Path(__file__).parents[1] / "data/kube-scheduler/effects.json").read_text())
 PODS = r"/pods/"
@@ -77,7 +74,6 @@ async def test_preemptor_runs_on_the_node_of_its_victim(cluster):
     assert events_of(cluster, "default/fits", "Preempted") == [recorded("fits", "Preempted", uids["preemptor"])]
     assert events_of(cluster, "default/vip", "FailedScheduling")[:1] == [recorded("vip", "FailedScheduling")]
     assert events_of(cluster, "default/vip", "Scheduled") == [recorded("vip", "Scheduled")]
-    check_invariants(cluster.observer, NAME)
 
 
 def recorded(name, reason, preemptor=""):
@@ -113,7 +109,6 @@ async def test_disruption_budgets_decide_the_victims(cluster):
         await cluster.create(classed("vip", "800m", "high"))
         await on_node(cluster, "vip", node=room)
     assert "default/other" not in cluster.observer.pods
-    check_invariants(cluster.observer, NAME)
     await cluster.client.delete(POD_DISRUPTION_BUDGET, "db", "default")
 
 
@@ -135,7 +130,6 @@ async def test_slow_deletion_delays_no_other_pod(cluster, proxy):
             "it must not be attempted during the eviction"
         )
         await on_node(cluster, "vip", node="a")
-    check_invariants(cluster.observer, NAME)
 
 
 ON_A = {"kubernetes.io/hostname": "a"}
@@ -151,7 +145,6 @@ async def test_preemptor_is_retried_when_eviction_fails(cluster, proxy):
         await on_node(cluster, "vip")
         await cluster.observer.until(lambda: len(cluster.observer.events_of("default/low", "Preempted")) == 1)
     assert fault.hits == 4
-    check_invariants(cluster.observer, NAME)
 
 
 class Waits(Plugin):
@@ -188,7 +181,6 @@ async def test_victims_in_the_binding_cycle_are_rejected_not_deleted(cluster, pl
     notes = [event["note"] for event in cluster.observer.events_of("default/early", "FailedScheduling")]
     assert notes[0] == why
     assert cluster.observer.node_of("default/early") == ""
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_lower_nominations_on_the_node_are_cleared(cluster, proxy):
@@ -203,4 +195,3 @@ async def test_lower_nominations_on_the_node_are_cleared(cluster, proxy):
         await cluster.observer.until(lambda: values_of(cluster, "middle", "nominatedNodeName")[-1] is None)
         await on_node(cluster, "vip")
     assert cluster.observer.node_of("default/middle") == ""
-    check_invariants(cluster.observer, NAME)

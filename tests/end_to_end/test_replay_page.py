@@ -1,7 +1,5 @@
 """The commands of docs/replay.md work as they are, in a shell."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A deferred resize evicts pods of lower priority, with the scheduler, the API server and the kubelets of 1.37."""
 
-from __future__ import annotations
-
 import pytest
 from clusters import embedded
 from running import running_scheduler

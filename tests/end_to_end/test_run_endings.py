@@ -1,7 +1,5 @@
 """`bayplan run` ends within its grace period after a signal, whatever its plugins do."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 

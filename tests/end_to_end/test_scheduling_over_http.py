@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace
@@ -7,11 +5,13 @@ from pathlib import Path
 
 import pytest
 from running import FAST, running_scheduler
-from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.invariants import waiting_or_bound
 from workloads import NAME, node_affinity, pod, pods
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.testing.observer import condition_of
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 EFFECTS = json.loads((Path(__file__).parents[1] / "data/kube-scheduler/effects.json").read_text())
 TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
@@ -49,7 +49,6 @@ async def test_pods_are_placed_on_feasible_nodes(cluster):
         "2 node(s) didn't have free ports for the requested pod ports. "
     )
     assert "nowhere" not in {name for name, node in where.items() if node}
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_events_do_not_wait_for_the_bindings_of_a_burst(cluster, proxy):
@@ -62,7 +61,6 @@ async def test_events_do_not_wait_for_the_bindings_of_a_burst(cluster, proxy):
         "binding" if seen.path.endswith("/binding") else "event" for seen in proxy.requests if seen.method == "POST"
     ]
     assert sent.index("event") < len(sent) / 2
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
@@ -103,7 +101,6 @@ async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
         for varies in ("eventTime", "reportingInstance"):
             del recorded[varies]
         assert {key: event.get(key) for key in recorded} == recorded
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_with_a_missing_claim_has_the_recorded_condition(cluster):
@@ -132,7 +129,6 @@ async def test_pods_of_other_schedulers_are_ignored(cluster):
     assert not cluster.observer.node_of("default/other")
     assert [event["regarding"]["name"] for event in cluster.observer.events] == ["ours"]
     assert len(cluster.observer.versions("default/other")) == 1
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_gated_pod_is_not_attempted(cluster):
@@ -144,11 +140,9 @@ async def test_gated_pod_is_not_attempted(cluster):
         condition = await cluster.condition("gated")
         recorded = EFFECTS["conditions"]["gated"][0]
         assert {**condition, "lastTransitionTime": recorded["lastTransitionTime"]} == recorded
-        check_invariants(cluster.observer, NAME)
         await cluster.client.patch(POD, "gated", {"spec": {"schedulingGates": None}}, "default")
         await cluster.observer.until(lambda: cluster.observer.events_of("default/gated", "Scheduled"))
     assert not cluster.observer.events_of("default/gated", "FailedScheduling")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_freed_resources_are_used_again(cluster):
@@ -166,7 +160,6 @@ async def test_freed_resources_are_used_again(cluster):
                 and all(one["spec"].get("nodeName") for one in cluster.observer.pods.values())
             )
         )
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_repeated_failure_becomes_an_event_series(cluster):
@@ -180,7 +173,6 @@ async def test_repeated_failure_becomes_an_event_series(cluster):
     assert events[1]["series"]["count"] >= 2
     created, updated = cluster.observer.versions("default/big")
     assert (condition_of(created), condition_of(updated)["reason"]) == (None, "Unschedulable")
-    check_invariants(cluster.observer, NAME)
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,6 @@
 Pods come and go, preempt, use volumes and spread. `make test-shadow` runs it with kube-scheduler and 1,000 nodes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
@@ -20,14 +18,7 @@ from tests.support.storage_documents import ZONE, claim, storage_class, using
 from tests.support.waiting import until
 from workloads import NAME, amounts, pod
 
-from bayplan.api.kinds import (
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    PRIORITY_CLASS,
-    STORAGE_CLASS,
-)
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS, STORAGE_CLASS
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
 from bayplan.shadow.comparisons import ShadowSubject

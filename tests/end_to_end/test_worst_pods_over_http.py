@@ -1,7 +1,5 @@
 """A queue of the most expensive pods: lease renewals, watches and endpoints continue while they are decided."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

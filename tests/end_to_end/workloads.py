@@ -1,7 +1,5 @@
 """Pods and nodes for the end-to-end tests, as documents that a user might write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 NAME = "bayplan-scheduler"

@@ -1,7 +1,5 @@
 """The extender examples, started as in their manifests, with requests recorded from the stock kube-scheduler."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The notebook of the examples, run as a script and as an application."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

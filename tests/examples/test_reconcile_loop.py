@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from playground import EXAMPLES, manifest
 
 from bayplan.devcluster.apiserver import Fault

@@ -1,25 +1,20 @@
-from __future__ import annotations
-
 import runpy
 
-import pytest
 from playground import EXAMPLES, manifest
+from tests.support.tables import cases
 
 from bayplan.config import load_configuration, load_plugins
 from bayplan.testing import check_contract
 
 EXAMPLE = str(EXAMPLES / "sample_scheduler.py")
 CONFIGURATION = str(EXAMPLES / "sample-scheduler-config.yaml")
-WAYS = [
-    pytest.param(
-        ["-m", "bayplan", "run", "--secure-port=0", "--config", CONFIGURATION, "--plugin", EXAMPLE, "-v"],
-        id="as a plugin",
-    ),
-    pytest.param([EXAMPLE], id="alone"),
-]
+WAYS = {
+    "as a plugin": ["-m", "bayplan", "run", "--secure-port=0", "--config", CONFIGURATION, "--plugin", EXAMPLE, "-v"],
+    "alone": [EXAMPLE],
+}
 
 
-@pytest.mark.parametrize("command", WAYS)
+@cases("command", WAYS)
 async def test_plugin_logs_pods_of_its_scheduler_only(playground, command):
     observer = playground.observer
     other = manifest("nginx.yaml", "another-scheduler")[0]

@@ -1,13 +1,8 @@
-from __future__ import annotations
-
-import pytest
 from playground import EXAMPLES, manifest
+from tests.support.tables import cases
 
 POLICY = str(EXAMPLES / "tier_policy.py")
-WAYS = [
-    pytest.param(["-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY], id="as a plugin"),
-    pytest.param([POLICY], id="alone"),
-]
+WAYS = {"as a plugin": ["-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY], "alone": [POLICY]}
 
 
 def pod(name, **spec):
@@ -19,7 +14,7 @@ def pod(name, **spec):
     }
 
 
-@pytest.mark.parametrize("command", WAYS)
+@cases("command", WAYS)
 async def test_pods_stay_on_their_tier(playground, command):
     observer = playground.observer
     async with playground.running(*command):

@@ -1,7 +1,5 @@
 """An extender in this process, and a client that sends requests like a scheduler."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """`bayplan extender` as a process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

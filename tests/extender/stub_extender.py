@@ -1,7 +1,5 @@
 """An extender on loopback with scripted responses, for tests of the client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """The client for extenders: which ones it calls, how it interprets responses, and how it handles errors."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

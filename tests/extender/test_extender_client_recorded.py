@@ -1,7 +1,5 @@
 """Recorded exchanges of kube-scheduler and an extender: this client sends and concludes the same."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from pathlib import Path

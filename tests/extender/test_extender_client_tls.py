@@ -1,7 +1,5 @@
 """TLS with extenders: trusted CAs, client certificates, and invalid configurations."""
 
-from __future__ import annotations
-
 import base64
 import ssl
 

@@ -1,7 +1,5 @@
 """The verb bind."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

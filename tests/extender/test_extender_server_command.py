@@ -1,7 +1,5 @@
 """`bayplan extender` as a process: its errors, its output, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """The verb filter: the feasible nodes, their form, and the reasons for the others."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The HTTP server: paths, methods, bodies, health checks, TLS and shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Which plugins an extender runs, and for which pods."""
 
-from __future__ import annotations
-
 import pytest
 from asking import cluster, no_c, node, pod, serving
 from tests.support.tables import cases

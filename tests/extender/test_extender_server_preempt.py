@@ -1,7 +1,5 @@
 """The verb preempt: it removes candidates that plugins reject even without the victims."""
 
-from __future__ import annotations
-
 import pytest
 from asking import cluster, no_c, node, pod, serving
 from tests.support.tables import cases
@@ -90,13 +88,10 @@ def whole(**victims):
     return {node: {"Pods": [PODS[each] for each in pods], "NumPDBViolations": 0} for node, pods in victims.items()}
 
 
-FORMS = [
-    pytest.param("NodeNameToMetaVictims", meta, id="uids"),
-    pytest.param("NodeNameToVictims", whole, id="whole pods"),
-]
+FORMS = {"uids": ("NodeNameToMetaVictims", meta), "whole pods": ("NodeNameToVictims", whole)}
 
 
-@pytest.mark.parametrize(("field", "form"), FORMS)
+@cases("field, form", FORMS)
 @cases(
     "plugin, victims, kept",
     {

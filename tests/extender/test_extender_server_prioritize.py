@@ -1,7 +1,5 @@
 """The verb prioritize: scores from 0 to 10 for all nodes of the request, in its order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from asking import cluster, no_c, node, pod, serving

@@ -1,7 +1,5 @@
 """Recorded requests of the stock scheduler, byte for byte except times, on the same cluster."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

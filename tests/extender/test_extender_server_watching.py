@@ -1,7 +1,5 @@
 """The state of an extender that watches the cluster, also with late kinds and invalid objects."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -54,45 +54,38 @@ def _pod(
     )
 
 
-POD_CASES = [
-    pytest.param({}, {}, ["Update"], id="nothing"),
-    pytest.param({}, {"phase": "Running"}, ["Update"], id="status only"),
-    pytest.param({}, {"labels": {"a": "b"}}, ["UpdatePodLabel"], id="label added"),
-    pytest.param({"labels": {"a": "b"}}, {}, ["UpdatePodLabel"], id="label removed"),
-    pytest.param({"labels": {}}, {"labels": None}, ["Update"], id="no labels, written in two ways"),
-    pytest.param({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, ["UpdatePodScaleDown"], id="scaled down"),
-    pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["Update"], id="scaled up"),
-    pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1000m"}}, ["Update"], id="same amount"),
-    pytest.param(
+POD_CASES = {
+    "nothing": ({}, {}, ["Update"]),
+    "status only": ({}, {"phase": "Running"}, ["Update"]),
+    "label added": ({}, {"labels": {"a": "b"}}, ["UpdatePodLabel"]),
+    "label removed": ({"labels": {"a": "b"}}, {}, ["UpdatePodLabel"]),
+    "no labels, written in two ways": ({"labels": {}}, {"labels": None}, ["Update"]),
+    "scaled down": ({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, ["UpdatePodScaleDown"]),
+    "scaled up": ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["Update"]),
+    "same amount": ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1000m"}}, ["Update"]),
+    "one up, one down": (
         {"requests": {"cpu": "1", "memory": "2Gi"}},
         {"requests": {"cpu": "2", "memory": "1Gi"}},
         ["UpdatePodScaleDown"],
-        id="one up, one down",
     ),
-    pytest.param({"requests": {"cpu": "1"}}, {}, ["UpdatePodScaleDown"], id="request removed"),
-    pytest.param({}, {"requests": {"cpu": "1"}}, ["Update"], id="request added"),
-    pytest.param({"gates": ["g", "h"]}, {"gates": []}, ["UpdatePodSchedulingGatesEliminated"], id="all gates gone"),
-    pytest.param({"gates": ["g", "h"]}, {"gates": ["h"]}, ["Update"], id="some gates gone"),
-    pytest.param({}, {"tolerations": 1}, ["UpdatePodToleration"], id="toleration added"),
-    pytest.param({}, {"claims": [("c", "c-1")]}, ["UpdatePodGeneratedResourceClaim"], id="claim generated"),
-    pytest.param(
-        {"claims": [("c", "c-1")]},
-        {"claims": [("c", None)]},
-        ["UpdatePodGeneratedResourceClaim"],
-        id="claim not needed",
-    ),
-    pytest.param({"claims": []}, {"claims": None}, ["Update"], id="no claims, written in two ways"),
-    pytest.param({}, {"extended": "e"}, ["UpdatePodGeneratedResourceClaim"], id="extended resource claim"),
-    pytest.param(
+    "request removed": ({"requests": {"cpu": "1"}}, {}, ["UpdatePodScaleDown"]),
+    "request added": ({}, {"requests": {"cpu": "1"}}, ["Update"]),
+    "all gates gone": ({"gates": ["g", "h"]}, {"gates": []}, ["UpdatePodSchedulingGatesEliminated"]),
+    "some gates gone": ({"gates": ["g", "h"]}, {"gates": ["h"]}, ["Update"]),
+    "toleration added": ({}, {"tolerations": 1}, ["UpdatePodToleration"]),
+    "claim generated": ({}, {"claims": [("c", "c-1")]}, ["UpdatePodGeneratedResourceClaim"]),
+    "claim not needed": ({"claims": [("c", "c-1")]}, {"claims": [("c", None)]}, ["UpdatePodGeneratedResourceClaim"]),
+    "no claims, written in two ways": ({"claims": []}, {"claims": None}, ["Update"]),
+    "extended resource claim": ({}, {"extended": "e"}, ["UpdatePodGeneratedResourceClaim"]),
+    "several": (
         {"gates": ["g"]},
         {"labels": {"a": "b"}, "tolerations": 2},
         ["UpdatePodLabel", "UpdatePodSchedulingGatesEliminated", "UpdatePodToleration"],
-        id="several",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), POD_CASES)
+@cases("old, new, expected", POD_CASES)
 @pytest.mark.parametrize(("node", "prefix"), [(None, "UnschedulablePod"), ("n1", "AssignedPod")])
 def test_pod_changes_returns_events(old, new, expected, node, prefix):
     events = pod_changes(_pod(**old), _pod(node=node, **new))
@@ -124,47 +117,37 @@ def _node(
 
 TAINTED = [Taint(key="k", effect="NoSchedule")]
 
-NODE_CASES = [
-    pytest.param({}, {}, [], id="nothing"),
-    pytest.param({"labels": {}}, {"labels": None}, [], id="no labels, written in two ways"),
-    pytest.param({}, {"labels": {"a": "b"}}, ["UpdateNodeLabel"], id="labels"),
-    pytest.param({}, {"annotations": {"a": "b"}}, ["UpdateNodeAnnotation"], id="annotations"),
-    pytest.param({}, {"taints": TAINTED}, ["UpdateNodeTaint"], id="tainted"),
-    pytest.param({"taints": TAINTED}, {"taints": []}, ["UpdateNodeTaint"], id="taint removed"),
-    pytest.param({"taints": None}, {"taints": []}, [], id="no taints, written in two ways"),
-    pytest.param({"unschedulable": True}, {}, ["UpdateNodeTaint"], id="uncordoned"),
-    pytest.param({}, {"unschedulable": True}, [], id="cordoning is no event"),
-    pytest.param(
-        {"unschedulable": True, "taints": TAINTED}, {}, ["UpdateNodeTaint"], id="uncordoned and its taint removed"
-    ),
-    pytest.param(
-        {"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "2"}}, ["UpdateNodeAllocatable"], id="more cpu"
-    ),
-    pytest.param({"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "1000m"}}, [], id="same cpu"),
-    pytest.param({"allocatable": {"cpu": "1"}}, {"allocatable": {"gpu": "1"}}, ["UpdateNodeAllocatable"], id="another"),
-    pytest.param(
-        {"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "?"}}, ["UpdateNodeAllocatable"], id="nonsense"
-    ),
-    pytest.param(
+NODE_CASES = {
+    "nothing": ({}, {}, []),
+    "no labels, written in two ways": ({"labels": {}}, {"labels": None}, []),
+    "labels": ({}, {"labels": {"a": "b"}}, ["UpdateNodeLabel"]),
+    "annotations": ({}, {"annotations": {"a": "b"}}, ["UpdateNodeAnnotation"]),
+    "tainted": ({}, {"taints": TAINTED}, ["UpdateNodeTaint"]),
+    "taint removed": ({"taints": TAINTED}, {"taints": []}, ["UpdateNodeTaint"]),
+    "no taints, written in two ways": ({"taints": None}, {"taints": []}, []),
+    "uncordoned": ({"unschedulable": True}, {}, ["UpdateNodeTaint"]),
+    "cordoning is no event": ({}, {"unschedulable": True}, []),
+    "uncordoned and its taint removed": ({"unschedulable": True, "taints": TAINTED}, {}, ["UpdateNodeTaint"]),
+    "more cpu": ({"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "2"}}, ["UpdateNodeAllocatable"]),
+    "same cpu": ({"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "1000m"}}, []),
+    "another": ({"allocatable": {"cpu": "1"}}, {"allocatable": {"gpu": "1"}}, ["UpdateNodeAllocatable"]),
+    "nonsense": ({"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "?"}}, ["UpdateNodeAllocatable"]),
+    "ready": (
         {"conditions": [("Ready", "False", "")]},
         {"conditions": [("Ready", "True", "")]},
         ["UpdateNodeCondition"],
-        id="ready",
     ),
-    pytest.param(
-        {"conditions": [("Ready", "True", "a")]}, {"conditions": [("Ready", "True", "b")]}, [], id="heartbeat"
-    ),
-    pytest.param({}, {"features": ["F"]}, ["UpdateNodeDeclaredFeature"], id="declared features"),
-    pytest.param(
+    "heartbeat": ({"conditions": [("Ready", "True", "a")]}, {"conditions": [("Ready", "True", "b")]}, []),
+    "declared features": ({}, {"features": ["F"]}, ["UpdateNodeDeclaredFeature"]),
+    "several": (
         {"unschedulable": True},
         {"labels": {"a": "b"}, "allocatable": {"cpu": "1"}},
         ["UpdateNodeAllocatable", "UpdateNodeLabel", "UpdateNodeTaint"],
-        id="several",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), NODE_CASES)
+@cases("old, new, expected", NODE_CASES)
 def test_node_changes_returns_events(old, new, expected):
     events = node_changes(_node(**old), _node(**new))
     assert [event.label for event in events] == [NODE + label for label in expected]

@@ -1,7 +1,5 @@
 """An exception of a plugin becomes its error; Ctrl-C does not."""
 
-from __future__ import annotations
-
 import signal
 import traceback
 

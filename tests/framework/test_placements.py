@@ -1,7 +1,5 @@
 """Generating placements with a profile's plugins, and selecting the best one."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Plugins that write into the arrays of their arguments fail, and corrupt nothing."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the runner combines the results of plugins, and handles plugins that fail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

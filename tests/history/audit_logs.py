@@ -1,7 +1,5 @@
 """Audit logs for the tests: the same story as kube-apiserver logs it, at two levels and in every cloud's shape."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

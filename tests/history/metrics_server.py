@@ -3,8 +3,6 @@
 The small one evaluates the few forms of queries that the import sends. A test compares both.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Small histories for the tests: objects as a watch reports them, and the folder that they make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

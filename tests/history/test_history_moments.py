@@ -1,7 +1,5 @@
 """A history at any of its moments: against an independent reading of its rows, and against itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

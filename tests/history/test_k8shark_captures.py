@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import zipfile
 from datetime import timedelta
 from hashlib import sha256

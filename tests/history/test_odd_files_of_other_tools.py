@@ -1,7 +1,5 @@
 """Files of other tools with odd values anywhere: they cost themselves only, or the file is refused in one line."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

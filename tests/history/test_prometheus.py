@@ -1,16 +1,14 @@
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from tests.history.metrics_server import END, HOUR, ROWS, Samples, Story, real_server, small_server, usual_story
 from tests.history.small_histories import BEGIN, at
+from tests.support.commands import bayplan
+from tests.support.documents import of_kind
 
 from bayplan.api.kinds import NODE, POD, REPLICA_SET
-from bayplan.cli import main
 from bayplan.history.events import PodArrived
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
@@ -58,12 +56,7 @@ def test_owners_in_a_snapshot_give_what_metrics_lack(tmp_path: Path) -> None:
             "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "9"}}}],
         },
     }
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"template": template},
-    }
+    owner = of_kind("ReplicaSet", "web", metadata={"namespace": "default"}, spec={"template": template})
     history, _ = imported(usual_story().samples, tmp_path, snapshot=Snapshot.of([owner]))
     assert history.notes == ()
     assert list(history.start().of_kind(REPLICA_SET)) == ["default/web"]
@@ -153,8 +146,7 @@ def test_what_is_no_prometheus_is_one_line(reply: tuple[int, bytes], message: st
 def test_the_command(tmp_path: Path) -> None:
     with small_server(usual_story().samples) as url:
         arguments = ["history", "import", "--prometheus", url, "--since", BEGIN.isoformat(), "--until", END.isoformat()]
-        result = CliRunner().invoke(main, [*arguments, "--to", str(tmp_path / "h")])
-    assert result.exit_code == 0, result.output
+        result = bayplan(*arguments, "--to", tmp_path / "h")
     assert result.output == f"Wrote {tmp_path}/h: 3 pods and 2 nodes, 2026-03-02 08:00 to 2026-03-02 13:00 UTC\n"
 
 
@@ -170,6 +162,5 @@ def test_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["history", "import", *arguments, "--to", str(tmp_path / "h")])
-    assert result.exit_code == 2
+    result = bayplan("history", "import", *arguments, "--to", tmp_path / "h", status=2)
     assert message in result.output.splitlines()[-1]

@@ -1,7 +1,5 @@
 """`bayplan record` as a process: it is killed, goes on, and is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import signal
@@ -12,11 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from tests.support.commands import bayplan
 from tests.support.waiting import until
 
 from bayplan.api.kinds import POD
-from bayplan.cli import main
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.history.reading import History
 from bayplan.insight.sources.rights import ROLE, cluster_role
@@ -122,10 +119,7 @@ async def test_the_role_is_sufficient_and_names_stay_private(server: tuple[ApiSe
 
 @pytest.mark.parametrize(
     ("kubeconfig", "message"),
-    [
-        ("missing", "cannot read"),
-        ("unreachable", "cannot read the nodes of http://127.0.0.1:1"),
-    ],
+    [("missing", "cannot read"), ("unreachable", "cannot read the nodes of http://127.0.0.1:1")],
 )
 def test_bad_input_is_one_line(kubeconfig: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / kubeconfig
@@ -134,8 +128,7 @@ def test_bad_input_is_one_line(kubeconfig: str, message: str, tmp_path: Path) ->
             "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
             "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: c\n"
         )
-    result = CliRunner().invoke(main, ["record", str(tmp_path / "h"), "--kubeconfig", str(path)])
-    assert result.exit_code == 2
+    result = bayplan("record", tmp_path / "h", "--kubeconfig", path, status=2)
     assert message in result.output or "does not exist" in result.output
     assert len(result.output.strip().splitlines()) <= 4
     assert not (tmp_path / "h").exists()

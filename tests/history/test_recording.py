@@ -1,7 +1,5 @@
 """Recording the embedded API server: lists, changes, lost watches, restarts, a full disk, redaction."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,15 +1,12 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 from tests.history.small_histories import node
+from tests.support.commands import bayplan
 
 from bayplan.api.kinds import REPLICA_SET
-from bayplan.cli import main
 from bayplan.history.events import PodArrived, PodEnded
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
@@ -195,8 +192,7 @@ def test_imported_trace_can_be_simulated(tmp_path: Path) -> None:
         tmp_path, trace(event(0, deployment(2)), event(600, deleted=(deployment(2),))), snapshot=Snapshot.of(NODES)
     )
     assert not any("no nodes" in line for line in history.notes)
-    done = CliRunner().invoke(main, ["simulate", "--history", str(tmp_path / "h"), "-o", "json"])
-    assert done.exit_code == 0, done.output
+    done = bayplan("simulate", "--history", tmp_path / "h", "-o", "json")
     answer = msgspec.json.decode(done.stdout)
     assert (answer["placed"], answer["neverPlaced"]) == (2, 0)
 
@@ -217,6 +213,5 @@ def test_bad_files_are_one_line(tmp_path: Path, content: bytes, message: str) ->
     assert is_simkube(path)
     with pytest.raises(HistoryError, match=message):
         import_simkube(path, tmp_path / "h")
-    done = CliRunner().invoke(main, ["history", "import", str(path), "--to", str(tmp_path / "h")])
-    assert done.exit_code == 2
+    done = bayplan("history", "import", path, "--to", tmp_path / "h", status=2)
     assert len(done.output.splitlines()) == 1

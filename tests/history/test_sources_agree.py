@@ -1,7 +1,5 @@
 """A recording and the audit log of the same cluster tell the same story, whichever level the log has."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter
@@ -8,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.commands import bayplan
 
 from bayplan.api.kinds import CRON_JOB, NODE, POD
 from bayplan.cli import main
@@ -130,8 +129,7 @@ def test_an_empty_snapshot_is_one_line(tmp_path: Path) -> None:
 def test_the_commands(tmp_path: Path) -> None:
     sample_snapshot().save(tmp_path / "now.bayplan")
     arguments = ["history", "synthesize", str(tmp_path / "h"), "--from", str(tmp_path / "now.bayplan"), "--days", "0.1"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    result = bayplan(*arguments)
     assert "pods and 24 nodes, 2026-03-02 00:00 to 2026-03-02 02:24 UTC" in result.output
     shown = CliRunner().invoke(main, ["history", "show", str(tmp_path / "h")])
     assert shown.output.startswith("synthesized from the sample cluster (synthetic)\n")

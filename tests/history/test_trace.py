@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -7,6 +5,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from tests.history.small_histories import node
+from tests.support.commands import bayplan
 
 from bayplan.api.kinds import NODE, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
@@ -150,6 +149,5 @@ def test_traces_and_audit_logs_are_imported_one_after_the_other(tmp_path: Path) 
     for name in ("trace.csv", "audit.log"):
         (tmp_path / name).write_text(TRACE)
     files = [str(tmp_path / name) for name in ("trace.csv", "audit.log")]
-    result = CliRunner().invoke(main, ["history", "import", *files, "--to", str(tmp_path / "h")])
-    assert result.exit_code == 2
+    result = bayplan("history", "import", *files, "--to", tmp_path / "h", status=2)
     assert "import them one after the other" in result.output

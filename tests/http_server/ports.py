@@ -1,7 +1,5 @@
 """All ports that Bayplan serves, each with a path that is always answered and one that needs a body."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import ssl

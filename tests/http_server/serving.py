@@ -1,7 +1,5 @@
 """A server for the tests of its limits, and raw connections to it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import ssl

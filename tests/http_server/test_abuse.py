@@ -3,8 +3,6 @@
 An abuse is a function of a port. It sends what a client should not send, and checks the replies.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import time

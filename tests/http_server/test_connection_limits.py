@@ -1,7 +1,5 @@
 """The limits of a server, over sockets: how many connections it has, and for how long it waits for clients."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

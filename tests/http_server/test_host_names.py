@@ -1,7 +1,5 @@
 """The host names that a server answers to."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.http_server import HostNames

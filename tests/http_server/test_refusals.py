@@ -1,7 +1,5 @@
 """Log lines about refusals, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """What all of Bayplan's servers have in common: no versions in headers, own host names only, few log lines."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from contextlib import asynccontextmanager

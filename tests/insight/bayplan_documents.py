@@ -1,7 +1,5 @@
 """Small Kubernetes objects for the tests of snapshots."""
 
-from __future__ import annotations
-
 
 def document(kind, name, api_version="v1", namespace="default", **fields):
     """An object; namespace "" for none."""

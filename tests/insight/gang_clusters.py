@@ -1,8 +1,8 @@
 """Random small clusters, and gangs whose members need devices and volumes, as documents."""
 
-from __future__ import annotations
-
 import random
+
+from tests.support.documents import of_kind
 
 HOSTNAME = "kubernetes.io/hostname"
 GPU = "example.com/gpu"
@@ -67,12 +67,7 @@ class GangMaker:
         yield from (local_volume(f"{node}-{number}", node) for number in range(rng.randint(0, 2)))
         limit = {"allocatable": {"count": rng.randint(1, 3)}} if self.once_in(2) else {}
         driver = {"name": CSI, "nodeID": node, "topologyKeys": [f"{CSI}/node"], **limit}
-        yield {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "CSINode",
-            "metadata": {"name": node},
-            "spec": {"drivers": [driver]},
-        }
+        yield of_kind("CSINode", node, spec={"drivers": [driver]})
         if self.capacities and not self.once_in(4):
             yield {
                 "apiVersion": "storage.k8s.io/v1",
@@ -165,12 +160,7 @@ def gang_labels(least):
 
 
 def priority_class():
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "high"},
-        "value": PRIORITY,
-    }
+    return of_kind("PriorityClass", "high", value=PRIORITY)
 
 
 # Devices
@@ -220,19 +210,8 @@ def claim_template(name, class_name):
 
 def storage_classes():
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("new", CSI)):
-        yield {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": name},
-            "provisioner": provisioner,
-            "volumeBindingMode": "WaitForFirstConsumer",
-        }
-    yield {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSIDriver",
-        "metadata": {"name": CSI},
-        "spec": {"storageCapacity": True, "attachRequired": True},
-    }
+        yield of_kind("StorageClass", name, provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer")
+    yield of_kind("CSIDriver", CSI, spec={"storageCapacity": True, "attachRequired": True})
 
 
 def local_volume(name, node):
@@ -258,10 +237,6 @@ def volume_claim(name, class_name, mode):
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": "default", "uid": f"pvc-{name}"},
-        "spec": {
-            "accessModes": [mode],
-            "storageClassName": class_name,
-            "resources": {"requests": {"storage": "2Gi"}},
-        },
+        "spec": {"accessModes": [mode], "storageClassName": class_name, "resources": {"requests": {"storage": "2Gi"}}},
         "status": {"phase": "Pending"},
     }

@@ -1,7 +1,5 @@
 """What a scheduler really does on an embedded cluster: on virtual time, with the controllers of volumes and claims."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager

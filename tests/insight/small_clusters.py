@@ -1,23 +1,15 @@
 """Random clusters of a few nodes and pods, as documents, with all that decisions depend on."""
 
-from __future__ import annotations
-
 import random
+
+from tests.support.documents import of_kind
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 GPU = "example.com/gpu"
 DRIVER = "gpu.example.com"
 KEYS = [ZONE, HOSTNAME]
-CLASSES = [
-    {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": f"priority-{value}"},
-        "value": value,
-    }
-    for value in (10, 20)
-]
+CLASSES = [of_kind("PriorityClass", f"priority-{value}", value=value) for value in (10, 20)]
 
 
 class Maker:
@@ -196,13 +188,7 @@ class Maker:
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}},
         }
         status = {"phase": "Available"}
-        return {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": name},
-            "spec": spec,
-            "status": status,
-        }
+        return of_kind("PersistentVolume", name, spec=spec, status=status)
 
     def claim(self, name, mode):
         resources = {"requests": {"storage": self.rng.choice(["1Gi", "5Gi"])}}

@@ -1,7 +1,5 @@
 """Small manifests for questions about moving pods."""
 
-from __future__ import annotations
-
 
 def node(name, cpu="4", labels=None, **spec):
     room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}

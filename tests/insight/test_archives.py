@@ -1,7 +1,5 @@
 """Saved snapshots: they load as they were, and any other file is one clear error."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import stat

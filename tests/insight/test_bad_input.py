@@ -1,7 +1,5 @@
 """Bad input to all commands about a cluster is one message and exit status 2."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """balance: shares, what is stranded, and that the largest pods and gangs do fit, and nothing larger."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,9 +1,8 @@
 """How many more pods fit."""
 
-from __future__ import annotations
-
 import pytest
 from small_clusters import ZONE, Maker
+from tests.support.documents import of_kind
 from tests.support.tables import cases
 
 from bayplan.executor.attempts import AttemptDriver
@@ -123,13 +122,9 @@ def test_a_gang_is_placed_as_a_whole():
 
 
 def test_each_replica_of_a_stateful_set_has_its_own_volume():
-    storage = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "local"},
-        "provisioner": "kubernetes.io/no-provisioner",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
+    storage = of_kind(
+        "StorageClass", "local", provisioner="kubernetes.io/no-provisioner", volumeBindingMode="WaitForFirstConsumer"
+    )
     terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]}]
     volumes = [
         {

@@ -1,7 +1,5 @@
 """What would help pending pods: the kinds of changes, and what is never proposed."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document
 from tests.support.tables import cases
@@ -62,30 +60,26 @@ def claim(name, storage_class_name):
     return made
 
 
+NEW = pod("new", **CLAIMED)
 CASES = {
     "missing claim": (
-        [node("a"), storage_class("fast"), pod("new", **CLAIMED)],
+        [node("a"), storage_class("fast"), NEW],
         "create the persistentvolumeclaim data with storage class fast",
     ),
     "missing claim where nothing is provisioned": (
-        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), pod("new", **CLAIMED)],
+        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), NEW],
         "create the persistentvolumeclaim data and a persistent volume of 1Gi for it",
     ),
     "missing storage class": (
-        [node("a"), storage_class("fast"), claim("data", "gold"), pod("new", **CLAIMED)],
+        [node("a"), storage_class("fast"), claim("data", "gold"), NEW],
         "create the storage class gold like fast",
     ),
     "unbound claim without a class": (
-        [node("a"), claim("data", ""), pod("new", **CLAIMED)],
+        [node("a"), claim("data", ""), NEW],
         "create a persistent volume of 5Gi for the persistentvolumeclaim data",
     ),
     "no local volume": (
-        [
-            node("a"),
-            storage_class("local", "kubernetes.io/no-provisioner"),
-            claim("data", "local"),
-            pod("new", **CLAIMED),
-        ],
+        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), claim("data", "local"), NEW],
         "create a persistent volume of 5Gi for the persistentvolumeclaim data",
     ),
     "topology spread": (
@@ -231,11 +225,7 @@ def test_a_cordon_is_one_blocker():
     assert "uncordon a -> a" in found
     insight = Insight(Snapshot.of([cordoned("a"), node("b", cpu="500m"), tainted("c", "x", cpu="500m"), pod("new")]))
     assert [each.to_dict() for each in insight.why_not("default/new", "a").blockers] == [
-        {
-            "plugin": "NodeUnschedulable",
-            "reasons": ["node(s) were unschedulable"],
-            "text": "node(s) were unschedulable",
-        }
+        {"plugin": "NodeUnschedulable", "reasons": ["node(s) were unschedulable"], "text": "node(s) were unschedulable"}
     ]
     assert [(miss.nodes, len(miss.blockers)) for miss in insight.explain("default/new").nearest] == [
         (("a",), 1),

@@ -1,7 +1,5 @@
 """Snapshots of the embedded API server, in memory and over HTTP: rights, pages, expired lists, missing kinds."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec

@@ -1,7 +1,5 @@
 """The pods that the controllers of custom resources make: known ones are expanded, others are named."""
 
-from __future__ import annotations
-
 import yaml
 from click.testing import CliRunner
 from small_manifests import node

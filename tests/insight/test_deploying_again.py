@@ -1,7 +1,5 @@
 """`fit` of what exists already: objects are updated as `kubectl apply` does, and pods as controllers do."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

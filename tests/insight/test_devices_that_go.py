@@ -1,7 +1,5 @@
 """What-ifs in which the user of a device goes: its allocation goes with it, as a cluster's controllers do it."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document, node, pod, workload
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """diff: two snapshots, and two schedulers on one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,9 +1,8 @@
 """Where the pods of drained nodes go, and what keeps nodes from being drained."""
 
-from __future__ import annotations
-
 import pytest
 from small_manifests import budget, node, pod
+from tests.support.documents import of_kind
 from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot, Stopped
@@ -150,17 +149,13 @@ def test_victims_of_the_moved_pods_move_too():
 
 
 def test_pods_of_a_stateful_set_keep_their_names_and_claims():
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "data-db-0",
-            "namespace": "default",
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-        },
-        "spec": {"volumeName": "disk", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        "status": {"phase": "Bound"},
-    }
+    claim = of_kind(
+        "PersistentVolumeClaim",
+        "data-db-0",
+        metadata={"namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        spec={"volumeName": "disk", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        status={"phase": "Bound"},
+    )
     terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]}]
     volume = {
         "apiVersion": "v1",

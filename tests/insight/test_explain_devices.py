@@ -1,7 +1,5 @@
 """`explain` names devices, and what keeps each from a pod's claims: claims of pods, taints, selectors, constraints."""
 
-from __future__ import annotations
-
 import yaml
 from tests.support.tables import cases
 
@@ -112,6 +110,8 @@ def needs(number, what, has, request="r", class_name="gpu"):
     return f"claim new, request {request}: needs {devices} of class {class_name}; n1 has {has}: {what}"
 
 
+G0, FPGA = resource_slice(device("g0")), resource_slice(device("x0"), driver="fpga.acme.io")
+OF_FPGA = [{"cel": {"expression": 'device.driver == "fpga.acme.io"'}}]
 CASES = {
     "each device has its own reason": (
         [
@@ -154,13 +154,9 @@ CASES = {
         needs(1, "g0, g1, g2 and 3 more are allocated to claim first of pod default/first", 6),
         [EVICTS],
     ),
-    "too few devices": ([resource_slice(device("g0")), claim("new", exactly(count=2))], needs(2, "g0 is free", 1), []),
+    "too few devices": ([G0, claim("new", exactly(count=2))], needs(2, "g0 is free", 1), []),
     "the node has devices of another class only": (
-        [
-            resource_slice(device("x0"), driver="fpga.acme.io"),
-            device_class("fpga", selectors=[{"cel": {"expression": 'device.driver == "fpga.acme.io"'}}]),
-            claim("new"),
-        ],
+        [FPGA, device_class("fpga", selectors=OF_FPGA), claim("new")],
         "claim new, request r: needs 1 device of class gpu; the node has none (its 1 device is of other classes)",
         [f"{FEW} with class fpga in request r -> n1"],
     ),
@@ -186,7 +182,7 @@ CASES = {
         [f"{FEW} without the constraint distinctAttribute gpu.acme.io/kind -> n1"],
     ),
     "two requests for one device": (
-        [resource_slice(device("g0")), claim("new", exactly("a"), exactly("b"))],
+        [G0, claim("new", exactly("a"), exactly("b"))],
         "each of the requests new/a, new/b finds devices on n1, but not all of them: free is g0",
         [],
     ),
@@ -197,7 +193,7 @@ CASES = {
     ),
     "no alternative fits": (
         [
-            resource_slice(device("g0")),
+            G0,
             *first("g0"),
             claim(
                 "new",
@@ -255,26 +251,22 @@ CASES = {
         [],
     ),
     "a claim whose devices are elsewhere": (
-        [
-            resource_slice(device("g0")),
-            claim("new", has=[("x7", {})], user="first", on="n2"),
-            pod("first", "new", on="n1"),
-        ],
+        [G0, claim("new", has=[("x7", {})], user="first", on="n2"), pod("first", "new", on="n1")],
         "claim new has n1/x7, which this node can't use; pod default/first uses it",
         [EVICTS],
     ),
     "a class that does not exist": (
-        [resource_slice(device("g0")), claim("new", exactly(class_name="gpus"))],
+        [G0, claim("new", exactly(class_name="gpus"))],
         "claim new, request r: device class gpus does not exist (did you mean gpu?)",
         [f"{FEW} with class gpu in request r -> n1"],
     ),
     "a claim that does not exist": (
-        [resource_slice(device("g0")), claim("news")],
+        [G0, claim("news")],
         'could not find ResourceClaim "default/new" (did you mean news?)',
         ["let the pod use the resourceclaim news -> n1"],
     ),
     "a claim that is being deleted": (
-        [resource_slice(device("g0")), claim("new", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x/y"])],
+        [G0, claim("new", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x/y"])],
         'resourceclaim "new" is being deleted: no pod uses it',
         [],
     ),
@@ -386,29 +378,18 @@ def held_by_extended_resource():
 
 EXTENDED = {
     "held by a pod that asked for the resource": (
-        [resource_slice(device("g0")), held_by_extended_resource(), pod("first", on="n1", resource="acme.io/gpu")],
+        [G0, held_by_extended_resource(), pod("first", on="n1", resource="acme.io/gpu")],
         "n1 has 1: g0 is allocated to claim first-ext of pod default/first",
         [EVICTS, NEW_NODE],
     ),
-    "held by a pod with a claim": (
-        [resource_slice(device("g0")), *first("g0")],
-        f"n1 has 1: {HELD}",
-        [EVICTS, NEW_NODE],
-    ),
+    "held by a pod with a claim": ([G0, *first("g0")], f"n1 has 1: {HELD}", [EVICTS, NEW_NODE]),
     "tainted, and there is no request to tolerate it": (
         [resource_slice(device("g0", taints=[BROKEN]))],
         "n1 has 1: g0 is tainted broken=yes:NoSchedule",
         [],
     ),
     "another resource has devices": (
-        [
-            resource_slice(device("x0"), driver="fpga.acme.io"),
-            device_class(
-                "fpga",
-                extendedResourceName="acme.io/fpga",
-                selectors=[{"cel": {"expression": 'device.driver == "fpga.acme.io"'}}],
-            ),
-        ],
+        [FPGA, device_class("fpga", extendedResourceName="acme.io/fpga", selectors=OF_FPGA)],
         "the node has none (its 1 device is of other classes)",
         ["let the pod request acme.io/fpga instead of acme.io/gpu -> n1"],
     ),
@@ -449,7 +430,7 @@ def test_nodes_of_one_size_with_and_without_devices():
     """The node with devices isn't the first one; the others are shown together, and a new node is like this one."""
     plain = yaml.safe_load(CLUSTER.partition("---")[0])
     others = [{**plain, "metadata": {"name": name, "labels": {}}} for name in ("a", "b", "c")]
-    cluster = [*others, *yaml.safe_load_all(CLUSTER), resource_slice(device("g0")), *first("g0")]
+    cluster = [*others, *yaml.safe_load_all(CLUSTER), G0, *first("g0")]
     answer = Insight(Snapshot.of([*cluster, claim("new"), pod("new", "new")])).explain("default/new")
 
     assert [miss.nodes for miss in answer.nearest] == [("a", "b", "c"), ("n1",)]

@@ -1,7 +1,5 @@
 """`explain` says which member of a gang is missing, gated, or finds no node, and what would help."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document
 

@@ -1,8 +1,7 @@
 """`explain` names the objects that a rejection is about: which claim, volume, class, pod, driver, label."""
 
-from __future__ import annotations
-
 import yaml
+from tests.support.documents import of_kind
 from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
@@ -30,17 +29,12 @@ def rule(name, key):
 def node(name, zone="a", cpu="4", pods="110", room=None, **labels):
     room = {"cpu": cpu, "memory": "8Gi", "pods": pods, **(room or {})}
     labels = {HOSTNAME: name, ZONE: zone, **labels}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"capacity": room, "allocatable": room},
-    }
+    return of_kind("Node", name, metadata={"labels": labels}, status={"capacity": room, "allocatable": room})
 
 
 def asking(**amounts):
     resources = {"requests": amounts, "limits": amounts}
-    return {"claims": (), "containers": [{"name": "c", "image": "i", "resources": resources}]}
+    return {"containers": [{"name": "c", "image": "i", "resources": resources}]}
 
 
 def with_status(pod, **status):
@@ -62,7 +56,7 @@ def ending(pod):
     return {**pod, "metadata": {**pod["metadata"], **gone}}
 
 
-def pod(name, on=None, claims=("data",), labels=None, **spec):
+def pod(name, on=None, claims=(), labels=None, **spec):
     volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     fields = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec}
     return {
@@ -118,14 +112,7 @@ def local_volume(size, zone):
 
 
 def storage_class(name="disk", mode="WaitForFirstConsumer", provisioner="disk.acme.io", **fields):
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        "volumeBindingMode": mode,
-        **fields,
-    }
+    return of_kind("StorageClass", name, provisioner=provisioner, volumeBindingMode=mode, **fields)
 
 
 NO_VOLUME = (
@@ -151,111 +138,85 @@ LIMITED = yaml.safe_load(
   spec: {drivers: [{name: disk.acme.io, nodeID: n1, allocatable: {count: 1}}]}
 """
 )
-CASES = {
+LOCAL = storage_class(provisioner="kubernetes.io/no-provisioner")
+DISK = claim(class_name="disk")
+OF_A_CLAIM = {  # of the pod, on node n1
     "volume of a node that is gone": (
-        [node("n1"), claim(volume="pv"), volume(key=HOSTNAME, value="old"), pod("new")],
+        [claim(volume="pv"), volume(key=HOSTNAME, value="old")],
         f"volume pv of claim data wants {HOSTNAME} in (old), which no node has",
         None,
     ),
     "volume in another zone": (
-        [node("n1"), claim(volume="pv"), volume(key=ZONE, value="b"), pod("new")],
+        [claim(volume="pv"), volume(key=ZONE, value="b")],
         f"volume pv of claim data wants {ZONE} in (b), which no node has",
         f"add a node like n1 with {ZONE}=b -> n1-new",
     ),
     "volume with a zone in its labels": (
-        [node("n1"), claim(volume="pv"), volume(labels={ZONE: "b"}), pod("new")],
+        [claim(volume="pv"), volume(labels={ZONE: "b"})],
         f"volume pv wants {ZONE} in (b)",
         f"add a node like n1 with {ZONE}=b -> n1-new",
     ),
-    "volume that is gone": (
-        [node("n1"), claim(volume="pv"), pod("new")],
-        "claim data is bound to volume pv, which does not exist",
-        None,
-    ),
+    "volume that is gone": ([claim(volume="pv")], "claim data is bound to volume pv, which does not exist", None),
     "claim in exclusive use": (
-        [node("n1"), claim(volume="pv", mode="ReadWriteOncePod"), volume(**CSI), pod("first", on="n1"), pod("new")],
+        [claim(volume="pv", mode="ReadWriteOncePod"), volume(**CSI), pod("first", on="n1", claims=["data"])],
         "claim data (ReadWriteOncePod) is used by pod default/first on n1",
         "delete pod default/first on n1 -> n1 (evicts 1 pod of default)",
     ),
     "claim that a provisioner must bind first": (
-        [node("n1"), storage_class(mode="Immediate"), claim(class_name="disk"), pod("new")],
+        [storage_class(mode="Immediate"), DISK],
         "claim data must be bound first: it waits for provisioner disk.acme.io of class disk",
         None,
     ),
     "too little capacity": (
-        [
-            node("n1"),
-            storage_class(),
-            storage_class("other", provisioner="x.io"),
-            *CAPACITY,
-            claim(class_name="disk"),
-            pod("new"),
-        ],
+        [storage_class(), storage_class("other", provisioner="x.io"), *CAPACITY, DISK],
         "claim data (5Gi of class disk): 1Gi is free for n1",
         "give the persistentvolumeclaim data the storage class other -> n1",
     ),
-    "no capacity where the node is": (
-        [node("n1", zone="b"), storage_class(), *CAPACITY, claim(class_name="disk"), pod("new")],
-        "claim data (5Gi of class disk): driver disk.acme.io has published no capacity for n1",
-        None,
-    ),
     "class of another zone": (
-        [
-            node("n1"),
-            storage_class(allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]),
-            claim(class_name="disk"),
-            pod("new"),
-        ],
+        [storage_class(allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]), DISK],
         f"claim data (5Gi of class disk): the class provisions volumes only where {ZONE} in (b)",
         f"add a node like n1 with {ZONE}=b -> n1-new",
     ),
     "no local volume": (
-        [node("n1"), storage_class(provisioner="kubernetes.io/no-provisioner"), claim(class_name="disk"), pod("new")],
+        [LOCAL, DISK],
         NO_VOLUME,
         "create a persistent volume of 5Gi for the persistentvolumeclaim data -> n1",
     ),
     "only a smaller local volume": (
-        [
-            node("n1"),
-            storage_class(provisioner="kubernetes.io/no-provisioner"),
-            claim(class_name="disk"),
-            local_volume("1Gi", zone="a"),
-            pod("new"),
-        ],
+        [LOCAL, DISK, local_volume("1Gi", zone="a")],
         f"{NO_VOLUME}; volume pv has 1Gi",
         "create a persistent volume of 5Gi for the persistentvolumeclaim data -> n1",
     ),
     "only a local volume elsewhere": (
-        [
-            node("n1"),
-            storage_class(provisioner="kubernetes.io/no-provisioner"),
-            claim(class_name="disk"),
-            local_volume("5Gi", zone="b"),
-            pod("new"),
-        ],
+        [LOCAL, DISK, local_volume("5Gi", zone="b")],
         f"{NO_VOLUME}; volume pv has 5Gi and wants {ZONE} in (b), which no node has",
         f"add a node like n1 with {ZONE}=b -> n1-new",
     ),
     "all slots of the driver are taken": (
         [
-            node("n1"),
             *LIMITED,
             claim(volume="pv"),
             volume(csi={"driver": "disk.acme.io", "volumeHandle": "h1"}),
             claim("other", volume="pv-2"),
             volume("pv-2", "other", csi={"driver": "disk.acme.io", "volumeHandle": "h2"}),
             pod("first", on="n1", claims=["other"]),
-            pod("new"),
         ],
         "driver disk.acme.io attaches at most 1 volumes to n1: 1 attached, by default/first, and the pod needs 1 more",
         "delete pod default/first on n1 -> n1 (evicts 1 pod of default)",
+    ),
+}
+OTHERS = {
+    "no capacity where the node is": (
+        [node("n1", zone="b"), storage_class(), *CAPACITY, DISK, pod("new", claims=["data"])],
+        "claim data (5Gi of class disk): driver disk.acme.io has published no capacity for n1",
+        None,
     ),
     "a tainted node counts as an empty domain": (
         [
             node("n1"),
             {**node("cp"), "spec": {"taints": [{"key": "control-plane", "effect": "NoSchedule"}]}},
-            pod("web-0", on="n1", claims=(), labels=WEB),
-            pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread(HOSTNAME)]),
+            pod("web-0", on="n1", labels=WEB),
+            pod("new", labels=WEB, topologySpreadConstraints=[spread(HOSTNAME)]),
         ],
         f"{SPREAD} {HOSTNAME} with maxSkew 1: matching pods: n1 has 1, cp has 0; the minimum is 0; {CLOSED}",
         f"set nodeTaintsPolicy to Honor in the pod's spread over {HOSTNAME} -> n1",
@@ -264,8 +225,8 @@ CASES = {
         [
             node("n-a"),
             node("n-b", zone="b"),
-            *(pod(f"web-{zone}", on=f"n-{zone}", claims=(), labels=WEB) for zone in "ab"),
-            pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread(ZONE, minDomains=3)]),
+            *(pod(f"web-{zone}", on=f"n-{zone}", labels=WEB) for zone in "ab"),
+            pod("new", labels=WEB, topologySpreadConstraints=[spread(ZONE, minDomains=3)]),
         ],
         f"{SPREAD} {ZONE} with maxSkew 1: matching pods: a has 1, b has 1; {FEW}",
         f"set minDomains to 2 in the pod's spread over {ZONE} -> n-",
@@ -274,14 +235,8 @@ CASES = {
         [
             node("n-a"),
             node("n-b", zone="b", cpu="0"),
-            pod("web-0", on="n-a", claims=(), labels={**WEB, "pod-template-hash": "1"}),
-            pod(
-                "new",
-                claims=(),
-                labels={**WEB, "pod-template-hash": "2"},
-                topologySpreadConstraints=[spread(ZONE)],
-                **CPU,
-            ),
+            pod("web-0", on="n-a", labels={**WEB, "pod-template-hash": "1"}),
+            pod("new", labels={**WEB, "pod-template-hash": "2"}, topologySpreadConstraints=[spread(ZONE)], **CPU),
         ],
         f"{SPREAD} {ZONE} with maxSkew 1: matching pods: a has 1, b has 0; the minimum is 0",
         f"set matchLabelKeys to [pod-template-hash] in the pod's spread over {ZONE} -> n-a",
@@ -290,14 +245,14 @@ CASES = {
         [
             node("n-a"),
             node("n-b", zone="b", cpu="0"),
-            pod("web-0", on="n-a", claims=(), labels=WEB),
-            pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread(ZONE)], **CPU),
+            pod("web-0", on="n-a", labels=WEB),
+            pod("new", labels=WEB, topologySpreadConstraints=[spread(ZONE)], **CPU),
         ],
         f"{SPREAD} {ZONE} with maxSkew 1: matching pods: a has 1, b has 0; the minimum is 0",
         f"add a node like n-a with {ZONE}=b -> n-a-new",
     ),
     "node without the topology key": (
-        [node("n1"), pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread("rack")])],
+        [node("n1"), pod("new", labels=WEB, topologySpreadConstraints=[spread("rack")])],
         "the node lacks the label rack, over which the pod's constraint spreads",
         "set whenUnsatisfiable to ScheduleAnyway in the pod's spread over rack -> n1",
     ),
@@ -305,14 +260,14 @@ CASES = {
         [
             node("n-a"),
             node("n-b", zone="b", cpu="0"),
-            pod("db", on="n-b", claims=(), labels=WEB),
-            pod("new", claims=(), affinity=rule("podAffinity", ZONE), **CPU),
+            pod("db", on="n-b", labels=WEB),
+            pod("new", affinity=rule("podAffinity", ZONE), **CPU),
         ],
         f"the pod's affinity misses a pod with app=web in {ZONE}=a; default/db is in {ZONE}=b",
         f"add a node like n-a with {ZONE}=b -> n-a-new",
     ),
     "affinity to no pod": (
-        [node("n-a"), pod("new", claims=(), affinity=rule("podAffinity", ZONE))],
+        [node("n-a"), pod("new", affinity=rule("podAffinity", ZONE))],
         f"the pod's affinity misses a pod with app=web in {ZONE}=a; no pod of default matches",
         "make the required pod affinity of the pod preferred -> n-a",
     ),
@@ -320,23 +275,19 @@ CASES = {
         [
             node("n-a"),
             node("n-a2", cpu="0"),
-            pod("web-0", on="n-a2", claims=(), labels=WEB),
-            pod("new", claims=(), affinity=rule("podAntiAffinity", ZONE), **CPU),
+            pod("web-0", on="n-a2", labels=WEB),
+            pod("new", affinity=rule("podAntiAffinity", ZONE), **CPU),
         ],
         f"the pod's anti-affinity keeps it from default/web-0 in {ZONE}=a",
         "delete pod default/web-0 -> n-a (evicts 1 pod of default)",
     ),
     "anti-affinity of a pod there": (
-        [
-            node("n-a"),
-            pod("alone", on="n-a", claims=(), affinity=rule("podAntiAffinity", ZONE)),
-            pod("new", claims=(), labels=WEB),
-        ],
+        [node("n-a"), pod("alone", on="n-a", affinity=rule("podAntiAffinity", ZONE)), pod("new", labels=WEB)],
         f"the anti-affinity of pods there keeps it from default/alone in {ZONE}=a",
         "delete pod default/alone on n-a -> n-a (evicts 1 pod of default)",
     ),
     "host name of no node": (
-        [node("n1"), pod("new", claims=(), nodeSelector={HOSTNAME: "old"})],
+        [node("n1"), pod("new", nodeSelector={HOSTNAME: "old"})],
         f"{NO_MATCH}{HOSTNAME}=old (no node is named old)",
         f"remove {HOSTNAME}=old from the pod's nodeSelector -> n1",
     ),
@@ -350,12 +301,7 @@ CASES = {
         None,
     ),
     "as many pods as are allowed, with a nominated one": (
-        [
-            node("n1", pods="2"),
-            pod("old", on="n1", claims=()),
-            with_status(pod("x", claims=()), nominatedNodeName="n1"),
-            pod("new", claims=()),
-        ],
+        [node("n1", pods="2"), pod("old", on="n1"), with_status(pod("x"), nominatedNodeName="n1"), pod("new")],
         "Too many pods: 2 of 2, 1 of which is nominated (default/x)",
         None,
     ),
@@ -417,15 +363,19 @@ CASES = {
         "let the pod request nvidia.com/gpu instead of nvidia.com/gpus -> n",
     ),
     "label value with a typing error": (
-        [node("n1", disktype="ssd"), pod("new", claims=(), nodeSelector={"disktype": "sdd"})],
+        [node("n1", disktype="ssd"), pod("new", nodeSelector={"disktype": "sdd"})],
         f"{NO_MATCH}disktype=sdd (no node has it; did you mean disktype=ssd, which 1 node has?)",
         None,
     ),
     "label key with a typing error": (
-        [node("n1", disktype="ssd"), pod("new", claims=(), nodeSelector={"disk-type": "ssd"})],
+        [node("n1", disktype="ssd"), pod("new", nodeSelector={"disk-type": "ssd"})],
         f"{NO_MATCH}disk-type=ssd (no node has the label; did you mean disktype, which 1 node has?)",
         None,
     ),
+}
+CASES = OTHERS | {
+    name: ([node("n1"), *objects, pod("new", claims=["data"])], *expected)
+    for name, (objects, *expected) in OF_A_CLAIM.items()
 }
 
 

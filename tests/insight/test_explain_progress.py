@@ -1,7 +1,5 @@
 """`explain` says where a pending pod is on its way: never seen, tried, chosen, or left to another scheduler."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """`explain` of a bound pod whose resize is deferred, where resizes may preempt: what it waits for, and who must go."""
 
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 from bayplan.cluster.resizes import RESIZES_PREEMPT

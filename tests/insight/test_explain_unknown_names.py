@@ -1,7 +1,5 @@
 """Pods that name a node or a scheduler that doesn't exist."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document
 from tests.support.tables import cases

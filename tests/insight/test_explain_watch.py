@@ -1,7 +1,5 @@
 """`bayplan explain POD --watch`: a line for each reason, until the pod has a node."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

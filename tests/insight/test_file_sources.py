@@ -1,7 +1,5 @@
 """Snapshots of files: YAML and JSON in all their forms, and errors that name the place."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,11 +1,10 @@
 """The pods that manifests lead to, and whether they fit."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from click.testing import CliRunner
+from tests.support.documents import of_kind
 from tests.support.tables import cases
 
 from bayplan.cli import main
@@ -92,13 +91,7 @@ def test_priority_comes_from_the_class():
 
 
 def test_claims_of_templates_and_ephemeral_volumes_are_created():
-    late = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "late"},
-        "provisioner": "csi.example.com",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
+    late = of_kind("StorageClass", "late", provisioner="csi.example.com", volumeBindingMode="WaitForFirstConsumer")
     at_once = {**late, "metadata": {"name": "at-once"}, "volumeBindingMode": "Immediate"}
     sizes = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {**sizes, "storageClassName": "late"}}}}
@@ -134,18 +127,10 @@ def test_bad_manifest_is_reported(document, problem):
 
 PRIORITY = {"priorityClassName": "x"}
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
-QUOTA = {
-    "apiVersion": "v1",
-    "kind": "ResourceQuota",
-    "metadata": {"name": "q", "namespace": "default"},
-    "spec": {"hard": {"requests.cpu": "2"}},
-}
-LIMITS = {
-    "apiVersion": "v1",
-    "kind": "LimitRange",
-    "metadata": {"name": "l", "namespace": "default"},
-    "spec": {"limits": [{"type": "Container", "min": {"cpu": "2"}}]},
-}
+QUOTA = of_kind("ResourceQuota", "q", metadata={"namespace": "default"}, spec={"hard": {"requests.cpu": "2"}})
+LIMITS = of_kind(
+    "LimitRange", "l", metadata={"namespace": "default"}, spec={"limits": [{"type": "Container", "min": {"cpu": "2"}}]}
+)
 
 
 def with_spec(**spec):

@@ -1,7 +1,5 @@
 """The single changes that free the most pending pods, on small clusters."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.insight import Insight, Snapshot, Stopped

@@ -1,7 +1,5 @@
 """docs/insight.md shows the answers that the commands really give, names all commands, and documents their JSON."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

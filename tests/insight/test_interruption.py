@@ -1,7 +1,5 @@
 """Ctrl-C ends a question with what is known so far; tables have as many rows as the user wants."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

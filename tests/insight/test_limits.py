@@ -1,15 +1,12 @@
 """The limits of questions: what they may add to a cluster, in Python and on the command line."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 
 import pytest
-from click.testing import CliRunner
+from tests.support.commands import bayplan
 from tests.support.tables import cases
 
-from bayplan.cli import main
 from bayplan.insight import Changes, Insight, LimitError, Limits, Snapshot, Stopped
 
 NODE = {
@@ -180,8 +177,7 @@ def files(tmp_path):
 )
 def test_typo_on_the_command_line_is_one_message(files, arguments, message):
     given = [each.format(**files) for each in arguments]
-    result = CliRunner().invoke(main, [*given, "--from", files["cluster"]])
-    assert result.exit_code == 2
+    result = bayplan(*given, "--from", files["cluster"], status=2)
     assert message in result.stderr
     assert result.stderr.endswith("; if that is not a typo, pass --yes\n")
     assert result.stderr.count("\n") == 1
@@ -189,6 +185,5 @@ def test_typo_on_the_command_line_is_one_message(files, arguments, message):
 
 def test_yes_lifts_the_limits(files):
     arguments = ["what-if", "--add-nodes", "5001xlike:n1", "--from", files["cluster"]]
-    result = CliRunner().invoke(main, [*arguments, "--yes"])
-    assert result.exit_code == 0, result.output
+    result = bayplan(*arguments, "--yes")
     assert "add 5,001 nodes like n1" in result.output

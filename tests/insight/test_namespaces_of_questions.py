@@ -1,7 +1,5 @@
 """Questions about a namespace that doesn't exist."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import node, pod
 from tests.support.tables import cases
@@ -15,10 +13,7 @@ QUESTIONS = {"explain_all": Insight.explain_all, "usage": Insight.usage}
 
 
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
-@cases(
-    "namespace, hint",
-    {"a typing error": ("tema", ": did you mean 'team'?"), "another name": ("production", "")},
-)
+@cases("namespace, hint", {"a typing error": ("tema", ": did you mean 'team'?"), "another name": ("production", "")})
 def test_an_unknown_namespace_is_named(ask, namespace, hint):
     insight = Insight(Snapshot.of(OBJECTS))
     with pytest.raises(QuestionError, match=f"^there is no namespace {namespace} in ") as raised:

@@ -1,7 +1,5 @@
 """Quantities that are numbers in files are read as Kubernetes reads them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The files that people have: dumps, archives and exports of other tools."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,12 +1,11 @@
 """Without a configuration, a question says what it sees of schedulers with other plugins."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from bayplan_documents import document
 from click.testing import CliRunner
+from tests.support.commands import bayplan
 
 from bayplan.cli import main
 from bayplan.insight import Snapshot
@@ -66,10 +65,7 @@ CASES = {
     "the default scheduler": ([pod(message="0/1 nodes are available: 1 Insufficient cpu.")], []),
     "a name for which a shell needs quotes": ([pod(scheduler="mine // a comment")], [WITH_SPACES]),
     "a label": ([pod(**LABEL), pod("q", node="n", **LABEL)], [f"2 pods are {NEEDS_COSCHEDULING}"]),
-    "another label": (
-        [pod(**{"pod-group.scheduling.sigs.k8s.io/name": "g"})],
-        [f"1 pod is {NEEDS_COSCHEDULING}"],
-    ),
+    "another label": ([pod(**{"pod-group.scheduling.sigs.k8s.io/name": "g"})], [f"1 pod is {NEEDS_COSCHEDULING}"]),
     "an object": (
         [group(THEIRS, minMember=2)],
         [f"there are PodGroups{NEEDS_COSCHEDULING.removeprefix('in PodGroups')}"],
@@ -91,10 +87,7 @@ CASES = {
         [pod(message=QUOTA)],
         [f"{MESSAGE} CapacityScheduling of the scheduler-plugins project (kubernetes-sigs), {UNKNOWN}"],
     ),
-    "a default plugin": (
-        [pod(message='running PreBind plugin "VolumeBinding": no'), pod("q", QUOTA, node="n")],
-        [],
-    ),
+    "a default plugin": ([pod(message='running PreBind plugin "VolumeBinding": no'), pod("q", QUOTA, node="n")], []),
     "another name": (
         [pod("a", scheduler="volcano"), pod("b", scheduler="volcano"), pod("c", node="n", scheduler="kai")],
         [VOLCANO],
@@ -150,7 +143,6 @@ def test_a_missing_kubeconfig_says_how_to_begin(monkeypatch, tmp_path):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    done = CliRunner().invoke(main, ["explain", "p"], prog_name="bayplan")
-    assert done.exit_code == 2
+    done = bayplan("explain", "p", status=2, prog_name="bayplan")
     (line,) = done.stderr.splitlines()
     assert all(word in line for word in ("no kubeconfig", "--kubeconfig", "--from", "`bayplan cluster`"))

@@ -1,7 +1,5 @@
 """Plugins of users explain their rejections, and nothing that they do wrong there costs the answer."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document
 

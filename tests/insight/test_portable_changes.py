@@ -1,7 +1,5 @@
 """Changes as values of few bytes: a what-if with the value does what the change did."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 import yaml

@@ -4,8 +4,6 @@ Each file in `questions/` has the thread in its header, the files of a small clu
 Run with BAYPLAN_WRITE_ANSWERS=1 to write the present answers into the files, then read the difference.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -4,8 +4,6 @@ The stock kube-scheduler has placed the pods, if its program is next to that of 
 The same objects, on the embedded API server and from files, have the same answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Redacted snapshots: nothing private is left, and the scheduler decides as on the original, up to the names."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every text of every kind is replaced or dropped in a redacted snapshot, but for those that docs/insight.md lists."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Placing everything anew: which pods move, and which nodes become empty."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import node, pod, workload
 from small_clusters import Maker

@@ -1,7 +1,5 @@
 """How many nodes of which pool would be enough."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Which nodes can go, and what holds the others."""
 
-from __future__ import annotations
-
 from small_manifests import budget, node, pod
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """The nodes that can go according to `shrink` can really be drained and deleted, and every pod still has a node."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """`bayplan snapshot`, the shared options of the commands about a cluster, and `kubectl bayplan`."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """How objects are kept in snapshots: JSON that need not change is kept as it is, with the same key."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

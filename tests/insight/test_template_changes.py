@@ -1,7 +1,5 @@
 """A help that changes a pod of a workload is tried as a rollout of the workload, with surge and quotas."""
 
-from __future__ import annotations
-
 from small_manifests import node
 from tests.support.tables import cases
 

@@ -3,8 +3,6 @@
 BAYPLAN_TRUTH_CLUSTERS=330 runs each test on so many clusters.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections import Counter

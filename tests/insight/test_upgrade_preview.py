@@ -1,7 +1,5 @@
 """upgrade-preview: what the next version of Kubernetes decides differently, and why."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Who uses a cluster: what pods request, by namespace, workload and priority."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

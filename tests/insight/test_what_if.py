@@ -1,7 +1,5 @@
 """what-if: every sort of change, and that reality follows the answer."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import node, pod, workload
 from real_runs import FirstChoice, really

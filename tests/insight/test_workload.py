@@ -1,7 +1,5 @@
 """Why a workload has fewer pods than it asks for."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document, node, pod, workload
 from tests.support.tables import cases

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from real_runs import FirstChoice
 from small_clusters import Maker

@@ -1,7 +1,5 @@
 """One definition of "would be placed" for all questions: what plugins say after the filters counts, too."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

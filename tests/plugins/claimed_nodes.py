@@ -1,7 +1,5 @@
 """Pods with claims for devices that provide resources of their node, and a cluster that places them."""
 
-from __future__ import annotations
-
 from lightkube.models.resource_v1 import ResourceClaimStatus
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM

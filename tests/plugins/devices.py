@@ -1,7 +1,5 @@
 """Device objects and a cluster with the plugin, for the tests of DynamicResources."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Clusters to preempt in, for the tests of DefaultPreemption."""
 
-from __future__ import annotations
-
 import random
 
 from lightkube.models.policy_v1 import PodDisruptionBudget

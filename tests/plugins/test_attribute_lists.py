@@ -1,7 +1,5 @@
 """DynamicResources: constraints on attributes that have several values, with the gate DRAListTypeAttributes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """NodeResourcesBalancedAllocation and ImageLocality."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

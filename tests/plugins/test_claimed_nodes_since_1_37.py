@@ -3,8 +3,6 @@
 The cases are those of upstream's nodeallocatabledynamicresources_test.go.
 """
 
-from __future__ import annotations
-
 import pytest
 from claimed_nodes import BOTH, NOT_SHARED, container, each, needs, pod, provider, taken
 from tests.support.tables import cases

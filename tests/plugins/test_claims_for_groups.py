@@ -1,7 +1,5 @@
 """DynamicResources: claims of PodGroups. Cases of upstream's dynamicresources_test.go and resourceclaim_test.go."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -225,10 +223,7 @@ def test_members_of_the_same_attempt_do_not_count_as_placed():
     "pod_group, message",
     {
         "not made": (group(BY_TEMPLATE), "PodGroup default/crew: ResourceClaim not created yet"),
-        "missing": (
-            group({"name": "r", "resourceClaimName": "gone"}),
-            'could not find ResourceClaim "default/gone"',
-        ),
+        "missing": (group({"name": "r", "resourceClaimName": "gone"}), 'could not find ResourceClaim "default/gone"'),
     },
 )
 def test_claims_of_the_group_that_are_not_there(pod_group, message):

@@ -1,7 +1,5 @@
 """DynamicResources: compatibility groups of devices, with the gate DRADeviceCompatibilityGroups."""
 
-from __future__ import annotations
-
 import pytest
 from lightkube.resources.resource_v1 import ResourceSlice
 from tests.support.tables import cases

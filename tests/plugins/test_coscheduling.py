@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 
@@ -145,53 +143,51 @@ def test_lightweight_group_is_sorted_by_its_oldest_pod():
 # PreFilter
 
 SIBLINGS = "pre-filter pod red-0 cannot find enough sibling pods, current pods number: {}, minMember of group: {}"
+TWO = [group("red", 2), member("red-0")]
+
+
+def needing(least, cpu):
+    return group("red", least, minResources={"cpu": cpu})
+
+
 PRE_FILTER = {
     "no group": ([make_pod("red-0")], None),
     "missing group, which Permit rejects": ([member("red-0")], None),
     "complete": ([group("red", 3), *three()], None),
     "too few members": ([group("red", 4), *three()], SIBLINGS.format(3, 4)),
-    "same name in another namespace": (
-        [group("red", 2), member("red-0"), member("red-1", namespace="other")],
-        SIBLINGS.format(1, 2),
-    ),
-    "terminating member is not counted": (
-        [group("red", 2), member("red-0"), member("red-1", terminating=True)],
-        SIBLINGS.format(1, 2),
-    ),
-    "bound members are counted": ([group("red", 2), member("red-0"), member("red-1", node="a")], None),
+    "same name in another namespace": ([*TWO, member("red-1", namespace="other")], SIBLINGS.format(1, 2)),
+    "terminating member is not counted": ([*TWO, member("red-1", terminating=True)], SIBLINGS.format(1, 2)),
+    "bound members are counted": ([*TWO, member("red-1", node="a")], None),
     "gated members that are needed": (
-        [group("red", 2), member("red-0"), member("red-1", spec={"schedulingGates": [{"name": "g"}]})],
+        [*TWO, member("red-1", spec={"schedulingGates": [{"name": "g"}]})],
         "pre-filter pod red-0 cannot proceed due to gated pods in the same PodGroup",
     ),
     "gated members that are not needed": (
         [group("red", 1), member("red-0"), member("g", spec={"schedulingGates": []})],
         None,
     ),
-    "enough resources": ([group("red", 1, minResources={"cpu": "7"}), member("red-0")], None),
+    "enough resources": ([needing(1, "7"), member("red-0")], None),
     "too few resources": (
         [group("red", 1, minResources={"cpu": 9, "memory": "1Gi", "example.com/gpu": "2"}), member("red-0")],
         "resource gap of PodGroup default/red: cpu: 1000m, example.com/gpu: 2",
     ),
     "requests of the group count as free": (
-        [group("red", 2, minResources={"cpu": "8"}), member("red-0"), member("red-1", node="a", cpu="3")],
+        [needing(2, "8"), member("red-0"), member("red-1", node="a", cpu="3")],
         None,
     ),
     "requests of others do not": (
-        [group("red", 1, minResources={"cpu": "8"}), member("red-0"), make_pod("other", node="a", cpu="3")],
+        [needing(1, "8"), member("red-0"), make_pod("other", node="a", cpu="3")],
         "resource gap of PodGroup default/red: cpu: 3000m",
     ),
     "too few pod slots": (
-        [group("red", 12, minResources={"cpu": "1"}), *(member(f"red-{number}") for number in range(12))],
+        [needing(12, "1"), *(member(f"red-{number}") for number in range(12))],
         "resource gap of PodGroup default/red: pods: 2",
     ),
     "invalid group": (
         [group("red", "many"), member("red-0")],
         "PodGroup default/red is invalid: Expected `int`, got `str` - at `$.minMember`",
     ),
-    "invalid resources": (
-        [group("red", 1, minResources={"cpu": "much"}), member("red-0")],
-        "PodGroup default/red is invalid: ",
-    ),
+    "invalid resources": ([needing(1, "much"), member("red-0")], "PodGroup default/red is invalid: "),
     "lightweight group": ([light("red-0"), light("red-1")], None),
     "lightweight group, too few members": ([light("red-0")], SIBLINGS.format(1, 2)),
     "lightweight group, invalid number": (

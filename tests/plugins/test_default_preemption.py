@@ -1,7 +1,5 @@
 """DefaultPreemption: eligibility, number of candidates, messages, and gating."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

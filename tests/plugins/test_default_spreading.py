@@ -1,7 +1,5 @@
 """Default constraints of PodTopologySpread, for pods with a service or a controller."""
 
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import TopologySpreadConstraint
 from tests.support.tables import cases
@@ -21,6 +19,10 @@ A, B = make_node("a", labels={ZONE: "a"}), make_node("b", labels={ZONE: "b"})
 THERE = make_pod("there", node="a", labels=WEB)
 SERVICE = make_service("s", WEB)
 ALIKE = {"a": 100, "b": 100}
+DB = {"app": "db"}
+SERVED = [THERE, SERVICE]
+OF_SET, OF_RC = ("apps/v1", "ReplicaSet", "w"), ("v1", "ReplicationController", "w")
+ONLY_B = {"a": UNEVEN, "b": ""}
 
 
 def workload(kind, selector, name="w", namespace="default"):
@@ -62,12 +64,12 @@ def web(labels=WEB, owner=None, **more):
     "pod, objects, expected",
     {
         "no source": (web(), [THERE], None),
-        "service": (web(), [THERE, SERVICE], {"a": 66, "b": 100}),
-        "service of other pods": (web({"app": "db"}), [THERE, SERVICE], None),
-        "service in another namespace": (web(namespace="other"), [THERE, SERVICE], None),
+        "service": (web(), SERVED, {"a": 66, "b": 100}),
+        "service of other pods": (web(DB), SERVED, None),
+        "service in another namespace": (web(namespace="other"), SERVED, None),
         "no pods": (web(), [SERVICE], ALIKE),
-        "own constraints": (web(spread=[spread_over(ZONE, {"app": "db"}, hard=False)]), [THERE, SERVICE], ALIKE),
-        "own hard constraints": (web(spread=[spread_over("rack", WEB)]), [THERE, SERVICE], None),
+        "own constraints": (web(spread=[spread_over(ZONE, DB, hard=False)]), SERVED, ALIKE),
+        "own hard constraints": (web(spread=[spread_over("rack", WEB)]), SERVED, None),
         "terminating pods are not counted": (
             web(),
             [make_pod("there", node="a", labels=WEB, terminating=True), SERVICE],
@@ -101,30 +103,18 @@ def test_missing_zone_is_treated_as_the_empty_zone():
 @cases(
     "args, pod, objects, scores, verdicts",
     {
-        "soft": (SOFT_ZONES, web(), [THERE, SERVICE], {"a": 0, "b": 100}, None),
-        "hard": (HARD_ZONES, web(), [THERE, SERVICE], None, {"a": UNEVEN, "b": ""}),
+        "soft": (SOFT_ZONES, web(), SERVED, {"a": 0, "b": 100}, None),
+        "hard": (HARD_ZONES, web(), SERVED, None, ONLY_B),
         "no source": (HARD_ZONES, web(), [THERE], None, None),
-        "empty list disables defaults": (listed(), web(), [THERE, SERVICE], None, None),
-        "both": (
-            listed(spread_over(ZONE), spread_over(HOST, hard=False)),
-            web(),
-            [THERE, SERVICE],
-            {"a": 0, "b": 100},
-            {"a": UNEVEN, "b": ""},
-        ),
-        "own constraints": (
-            HARD_ZONES,
-            web(spread=[spread_over(HOST, {"app": "db"})]),
-            [THERE, SERVICE],
-            None,
-            {"a": "", "b": ""},
-        ),
+        "empty list disables defaults": (listed(), web(), SERVED, None, None),
+        "both": (listed(spread_over(ZONE), spread_over(HOST, hard=False)), web(), SERVED, {"a": 0, "b": 100}, ONLY_B),
+        "own constraints": (HARD_ZONES, web(spread=[spread_over(HOST, DB)]), SERVED, None, {"a": "", "b": ""}),
         "matchLabelKeys of a default add nothing": (
             listed(spread_over(ZONE, matchLabelKeys=["app"])),
             web(),
-            [THERE, SERVICE],
+            SERVED,
             None,
-            {"a": UNEVEN, "b": ""},
+            ONLY_B,
         ),
     },
 )
@@ -148,37 +138,29 @@ FRONT = make_pod("there", node="a", labels=BOTH)
 @cases(
     "pod, objects, counted",
     {
-        "ReplicationController": (web(owner=("v1", "ReplicationController", "w")), [workload(RC, WEB)], True),
-        "ReplicaSet": (web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, WEB)], True),
+        "ReplicationController": (web(owner=OF_RC), [workload(RC, WEB)], True),
+        "ReplicaSet": (web(owner=OF_SET), [workload(RS, WEB)], True),
         "StatefulSet": (web(owner=("apps/v1", "StatefulSet", "w")), [workload(SS, WEB)], True),
         "another kind": (web(owner=("apps/v1", "DaemonSet", "w")), [workload(RS, WEB)], None),
         "another version": (web(owner=("apps/v1beta1", "ReplicaSet", "w")), [workload(RS, WEB)], None),
         "unknown controller": (web(owner=("apps/v1", "ReplicaSet", "x")), [workload(RS, WEB)], None),
         "not the controller": (web(), [workload(RS, WEB)], None),
-        "controller in another namespace": (
-            web(owner=("apps/v1", "ReplicaSet", "w")),
-            [workload(RS, WEB, namespace="other")],
-            None,
-        ),
+        "controller in another namespace": (web(owner=OF_SET), [workload(RS, WEB, namespace="other")], None),
         "service without selector": (web(), [make_service("s", None)], None),
         "service with empty selector": (web(), [make_service("s", {})], None),
         "two services: both labels": (web(BOTH), [SERVICE, make_service("t", {"tier": "front"})], False),
         "a service and a ReplicationController: both labels": (
-            web(BOTH, owner=("v1", "ReplicationController", "w")),
+            web(BOTH, owner=OF_RC),
             [SERVICE, workload(RC, {"tier": "front"})],
             False,
         ),
         "a service and a ReplicaSet: both labels": (
-            web(BOTH, owner=("apps/v1", "ReplicaSet", "w")),
+            web(BOTH, owner=OF_SET),
             [SERVICE, workload(RS, {"tier": "front"})],
             False,
         ),
-        "controller with empty selector": (web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, {})], None),
-        "pod does not match its controller": (
-            web({"app": "db"}, owner=("apps/v1", "ReplicaSet", "w")),
-            [workload(RS, WEB)],
-            True,
-        ),
+        "controller with empty selector": (web(owner=OF_SET), [workload(RS, {})], None),
+        "pod does not match its controller": (web(DB, owner=OF_SET), [workload(RS, WEB)], True),
     },
 )
 def test_selector_sources(pod, objects, counted):
@@ -191,7 +173,7 @@ def test_selector_sources(pod, objects, counted):
 
 @pytest.mark.feature("PodTopologySpread: sources of the default selector")
 def test_only_the_controller_owner_is_a_source():
-    pod = web(owner=("apps/v1", "ReplicaSet", "w"))
+    pod = web(owner=OF_SET)
     pod.metadata.ownerReferences[0].controller = None
     assert score(pod, THERE, workload(RS, WEB)) is None
 
@@ -203,8 +185,8 @@ def test_changes_of_sources_take_effect():
     services = state.objects[kinds.SERVICE]
     assert ask_filter(plugin, pod, state) is None
     services.set("default/s", SERVICE)
-    assert ask_filter(plugin, pod, state) == {"a": UNEVEN, "b": ""}
-    services.set("default/s", make_service("s", {"app": "db"}))
+    assert ask_filter(plugin, pod, state) == ONLY_B
+    services.set("default/s", make_service("s", DB))
     assert ask_filter(plugin, pod, state) is None
     services.set("default/s", SERVICE)
     services.remove("default/s")

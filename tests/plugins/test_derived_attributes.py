@@ -1,7 +1,5 @@
 """DynamicResources: attributes that requests derive by CEL, with the gate DRADerivedAttributes."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 
@@ -40,60 +38,46 @@ def gets(*objects, gates=ON):
     return Devices([make_node("n1"), *CLASSES, *objects], gates=gates).gets(pod_with("c"))
 
 
+def gpu(expression, name=NUMA):
+    return request("r", **deriving(expression, name))
+
+
+def nic(expression):
+    return request("s", class_name="nic", **deriving(expression))
+
+
 @cases(
     "requests, constraints, expected",
     {
-        "two drivers": (
-            [request("r", **deriving(GPU_NUMA)), request("s", class_name="nic", **deriving(NIC_NUMA))],
-            [match(NUMA, "r", "s")],
-            "r=a2,s=b1",
-        ),
+        "two drivers": ([gpu(GPU_NUMA), nic(NIC_NUMA)], [match(NUMA, "r", "s")], "r=a2,s=b1"),
         "one of them has the attribute": (
-            [request("r", **deriving(GPU_NUMA, f"{OTHER}/numaNode")), request("s", class_name="nic")],
+            [gpu(GPU_NUMA, f"{OTHER}/numaNode"), request("s", class_name="nic")],
             [match(f"{OTHER}/numaNode")],
             "r=a2,s=b1",
         ),
         "part of a text": (
-            [
-                request("r", **deriving(f"{GPU_NUMA}.split('-')[0]")),
-                request("s", class_name="nic", **deriving(f"{NIC_NUMA}.split('-')[0]")),
-            ],
+            [gpu(f"{GPU_NUMA}.split('-')[0]"), nic(f"{NIC_NUMA}.split('-')[0]")],
             [match()],
             "r=a1,s=b1",
         ),
         "distinct": ([request("r", count=2, **deriving("'same'"))], [{"distinctAttribute": NUMA}], NONE),
         "distinct values": ([request("r", count=2, **deriving(GPU_NUMA))], [{"distinctAttribute": NUMA}], "r=a1,r=a2"),
-        "no constraint for the request": (
-            [request("r", **deriving("device.attributes['x'].y")), request("s", class_name="nic", **deriving("1"))],
-            [match(NUMA, "s")],
-            "r=a1,s=b1",
-        ),
-        "a request without it": ([request("r", **deriving("1")), request("s", class_name="nic")], [match()], NONE),
+        "no constraint for the request": ([gpu("device.attributes['x'].y"), nic("1")], [match(NUMA, "s")], "r=a1,s=b1"),
+        "a request without it": ([gpu("1"), request("s", class_name="nic")], [match()], NONE),
         "an alternative": (
-            [
-                first_available(request("x", **deriving("'numa-9'")), request("y", **deriving(GPU_NUMA))),
-                request("s", class_name="nic", **deriving(NIC_NUMA)),
-            ],
+            [first_available(request("x", **deriving("'numa-9'")), request("y", **deriving(GPU_NUMA))), nic(NIC_NUMA)],
             [match(NUMA, "r", "s")],
             "r/y=a2,s=b1",
         ),
-        "other types": (
-            [request("r", **deriving("1")), request("s", class_name="nic", **deriving("'1'"))],
-            [match()],
-            NONE,
-        ),
+        "other types": ([gpu("1"), nic("'1'")], [match()], NONE),
         "an attribute that isn't there": (
-            [request("r", **deriving("device.attributes['x'].y"))],
+            [gpu("device.attributes['x'].y")],
             [match()],
             f"evaluate derived attribute {NUMA} on device {DRIVER}/n1/a1 failed: no such key: y",
         ),
-        "no such syntax": (
-            [request("r", **deriving("device."))],
-            [match()],
-            f"compile derived attribute {NUMA} failed: compilation failed",
-        ),
+        "no such syntax": ([gpu("device.")], [match()], f"compile derived attribute {NUMA} failed: compilation failed"),
         "a map": (
-            [request("r", **deriving("{'a': 1}"))],
+            [gpu("{'a': 1}")],
             [match()],
             f"compile derived attribute {NUMA} failed: {NO_VALUE}, not map(string, int)",
         ),
@@ -116,10 +100,7 @@ def test_selectors_do_not_see_derived_attributes():
     assert gets(GPUS, claim("c", wanted, constraints=[match()])) == NONE
 
 
-@cases(
-    "gates, expected",
-    {"with lists": (WITH_LISTS, "r=a1,s=b1"), "without": (ON, NONE)},
-)
+@cases("gates, expected", {"with lists": (WITH_LISTS, "r=a1,s=b1"), "without": (ON, NONE)})
 def test_derived_lists(gates, expected):
     requests = [
         request("r", **deriving(f"[string({GPU_NUMA}), 'numa-1']")),

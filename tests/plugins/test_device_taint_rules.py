@@ -1,7 +1,5 @@
 """DynamicResources: the taints of DeviceTaintRules."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """DynamicResources: how devices are allocated differently since 1.37."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -83,10 +81,7 @@ def test_second_share_without_consumed_capacity(gates, expected):
 
 @cases(
     "amounts, old, new",
-    {
-        "the second has more": (("1", "2"), NONE, "r=a s=b"),
-        "the second has less": (("3", "1"), "r=a s=b", NONE),
-    },
+    {"the second has more": (("1", "2"), NONE, "r=a s=b"), "the second has less": (("3", "1"), "r=a s=b", NONE)},
 )
 def test_pools_of_two_drivers_with_the_same_name(amounts, old, new):
     first = card(part("a"), driver=DRIVER, memory=amounts[0])
@@ -102,12 +97,7 @@ def test_pools_of_two_drivers_with_the_same_name(amounts, old, new):
         "two devices of one request": ([1, 1, 2], [request(count=2)], "r=a,r=c", "r=a,r=c"),
         "the first and the third of one request": ([1, 2, 1], [request(count=3)], "r=a,r=b,r=c", NONE),
         "the next that differs from all": ([1, 2, 1, 3], [request(count=3)], "r=a,r=b,r=c", "r=a,r=b,r=d"),
-        "the first of two, and another request": (
-            [1, 2, 1],
-            [request(count=2), request("s")],
-            "r=a,r=b,s=c",
-            NONE,
-        ),
+        "the first of two, and another request": ([1, 2, 1], [request(count=2), request("s")], "r=a,r=b,s=c", NONE),
         "two requests": ([1, 1, 2], [request(), request("s")], "r=a,s=c", "r=a,s=c"),
         "given back": ([1, 2, 2, 3], [request(count=2), request("s")], "r=a,r=b,s=d", "r=a,r=b,s=d"),
     },
@@ -196,13 +186,7 @@ def config(*requests):
         ),
         "no names": ([request(), request("s")], config(), None, [None], [None]),
         "of the class": ([request(), request("s")], None, config(), [["r", "s"]], [None]),
-        "of the class, for one": (
-            [request(), request("s", class_name="any")],
-            None,
-            config(),
-            [["r"]],
-            [["r"]],
-        ),
+        "of the class, for one": ([request(), request("s", class_name="any")], None, config(), [["r"]], [["r"]]),
         "an alternative": ([first_available(request("a"))], config("r/a"), None, [["r/a"]], [None]),
         "two alternatives of one request": (
             [first_available(request("a"), request("b")), request("s")],

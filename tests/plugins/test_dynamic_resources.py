@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - a case is easier to read on one or two lines
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """DynamicResources: PreBind, Unreserve and PostFilter write claims, and handle failures."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """DynamicResources: queueing hints, and claims for extended resources."""
 
-from __future__ import annotations
-
 import pytest
 from lightkube.models.resource_v1 import ResourceClaim
 

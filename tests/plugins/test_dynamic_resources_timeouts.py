@@ -1,7 +1,5 @@
 """DynamicResources: the time that a search for devices may take on one node."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.cluster.pod_changes import Removals

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
@@ -79,10 +77,7 @@ PRE_ENQUEUE = {
 }
 
 
-@cases(
-    "version, whose",
-    {"1.36": ("1.36", "pods's"), "1.37": ("1.37", "pod's")},
-)
+@cases("version, whose", {"1.36": ("1.36", "pods's"), "1.37": ("1.37", "pod's")})
 def test_the_message_about_a_missing_group(version, whose):
     plugin = GangScheduling(OfflineHandle(make_cluster().state), gates_of(version))
     status = plugin.pre_enqueue(member("red-0"))

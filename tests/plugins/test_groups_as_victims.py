@@ -1,7 +1,5 @@
 """DefaultPreemption in 1.37: pods of PodGroups as victims of a single pod."""
 
-from __future__ import annotations
-
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, cluster_of, preempted, running, vip
 from tests.support.tables import cases
@@ -38,7 +36,9 @@ def decided(pods, groups, pod, gates=ON, **options):
 
 SPREAD = [on("g1", "a", "red"), on("g2", "b", "red"), on("g3", "b", "red"), on("other", "a", priority=MIDDLE)]
 """Node a has a pod of a group, whose other pods are on b, and a pod of a higher priority."""
-HIGHER = [on("one", "a", priority=HIGH), on("two", "b", priority=HIGH, cpu="2")]
+FULL_B = on("two", "b", priority=HIGH, cpu="2")
+HIGHER = [on("one", "a", priority=HIGH), FULL_B]
+ON_A = [on("g1", "a", "red"), on("g2", "a", "red")]
 
 
 @cases(
@@ -50,18 +50,8 @@ HIGHER = [on("one", "a", priority=HIGH), on("two", "b", priority=HIGH, cpu="2")]
             vip("1"),
             ("a", ["g1", "g2"]),
         ),
-        "pods of a group with single go alone": (
-            [on("g1", "a", "red"), on("g2", "a", "red"), on("two", "b", priority=HIGH, cpu="2")],
-            [group("red", SINGLE)],
-            vip("1"),
-            ("a", ["g2"]),
-        ),
-        "a pod of a missing group goes alone": (
-            [on("g1", "a", "red"), on("g2", "a", "red"), on("two", "b", priority=HIGH, cpu="2")],
-            [],
-            vip("1"),
-            ("a", ["g2"]),
-        ),
+        "pods of a group with single go alone": ([*ON_A, FULL_B], [group("red", SINGLE)], vip("1"), ("a", ["g2"])),
+        "a pod of a missing group goes alone": ([*ON_A, FULL_B], [], vip("1"), ("a", ["g2"])),
         "the priority of the group protects its pods": (
             [on("g1", "a", "red", cpu="2"), on("p1", "b", priority=MIDDLE, cpu="2")],
             [group("red", SINGLE, HIGH)],
@@ -75,7 +65,7 @@ HIGHER = [on("one", "a", priority=HIGH), on("two", "b", priority=HIGH, cpu="2")]
             ("a", ["g1"]),
         ),
         "a group is more important than a pod": (
-            [on("g1", "a", "red", started=5), on("p1", "a", started=1), on("two", "b", priority=HIGH, cpu="2")],
+            [on("g1", "a", "red", started=5), on("p1", "a", started=1), FULL_B],
             [group("red")],
             vip("1"),
             ("a", ["p1"]),
@@ -86,12 +76,7 @@ HIGHER = [on("one", "a", priority=HIGH), on("two", "b", priority=HIGH, cpu="2")]
             vip("1"),
             ("a", ["g1"]),
         ),
-        "the node with fewer pods to evict": (
-            [on("g1", "a", "red"), on("g2", "a", "red"), on("p1", "b", cpu="2")],
-            [group("red")],
-            vip("1"),
-            ("b", ["p1"]),
-        ),
+        "the node with fewer pods to evict": ([*ON_A, on("p1", "b", cpu="2")], [group("red")], vip("1"), ("b", ["p1"])),
     },
 )
 def test_victims(pods, groups, pod, expected):

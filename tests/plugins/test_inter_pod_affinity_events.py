@@ -1,7 +1,5 @@
 """InterPodAffinity: queueing hints and signatures."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 
@@ -62,12 +60,7 @@ AFTER_POD_CHANGE = {
     "deleted, matched affinity": (waiting(NEAR_WEB), there(WEB), None, Hint.SKIP),
     "deleted, matched one of two terms": (waiting(BOTH_ANTI_TERMS), there(WEB), None, Hint.SKIP),
     "deleted, matched both terms": (waiting(BOTH_ANTI_TERMS), there(FRONT), None, Hint.QUEUE),
-    "deleted, had anti-affinity to the pod": (
-        waiting(None, WEB),
-        there(DB, affinity=AWAY_FROM_WEB),
-        None,
-        Hint.QUEUE,
-    ),
+    "deleted, had anti-affinity to the pod": (waiting(None, WEB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.QUEUE),
     "deleted, had anti-affinity to others": (waiting(None, DB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.SKIP),
     "namespace selectors are not resolved": (
         waiting(pod_affinity(pod_term("zone", WEB, **OF_RED))),

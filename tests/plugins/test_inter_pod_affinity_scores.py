@@ -1,7 +1,5 @@
 """Scoring by InterPodAffinity: preferred terms of the pod and of existing pods."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 
@@ -30,6 +28,10 @@ def dislikes(weight, labels, key="zone", **fields):
     return pod_affinity(preferred=[(weight, pod_term(key, labels, **fields))], anti=True)
 
 
+LIKES, DISLIKES = likes(5, WEB), dislikes(5, WEB)
+IN_ZONE = pod_term("zone", WEB)
+
+
 def on(node, labels=WEB, name="there", **more):
     return make_pod(name, node=node, labels=labels, **more)
 
@@ -52,38 +54,38 @@ def scores(a1, a2, b1, c1):
     "pod, there, expected",
     {
         "no preferences": (wanting(None), [on("a1")], None),
-        "no pods": (wanting(likes(5, WEB)), [], None),
-        "no match": (wanting(likes(5, WEB)), [on("a1", DB)], None),
-        "match in no domain": (wanting(likes(5, WEB)), [on("c1")], None),
-        "node of the match deleted": (wanting(likes(5, WEB)), [on("gone")], None),
-        "affinity by zone": (wanting(likes(5, WEB)), [on("a1")], scores(100, 100, 0, 0)),
+        "no pods": (wanting(LIKES), [], None),
+        "no match": (wanting(LIKES), [on("a1", DB)], None),
+        "match in no domain": (wanting(LIKES), [on("c1")], None),
+        "node of the match deleted": (wanting(LIKES), [on("gone")], None),
+        "affinity by zone": (wanting(LIKES), [on("a1")], scores(100, 100, 0, 0)),
         "the node": (wanting(likes(5, WEB, HOST)), [on("a1")], scores(100, 0, 0, 0)),
         "by the number of pods": (
-            wanting(likes(5, WEB)),
+            wanting(LIKES),
             [on("a1"), on("a2", name="two"), on("b1", name="three")],
             scores(100, 100, 50, 0),
         ),
-        "anti-affinity by zone": (wanting(dislikes(5, WEB)), [on("a1")], scores(0, 0, 100, 100)),
+        "anti-affinity by zone": (wanting(DISLIKES), [on("a1")], scores(0, 0, 100, 100)),
         "both: -3, 5 and 0, rounded down": (
             wanting({**likes(5, DB), **dislikes(3, WEB)}),
             [on("a1"), on("b1", DB, name="db")],
             scores(0, 0, 100, 37),
         ),
         "near, but not on the same node": (
-            wanting({**likes(5, WEB), **dislikes(5, WEB, HOST)}),
+            wanting({**LIKES, **dislikes(5, WEB, HOST)}),
             [on("a1")],
             scores(0, 100, 0, 0),
         ),
-        "both, same match": (wanting({**likes(5, WEB), **dislikes(5, WEB)}), [on("a1")], scores(0, 0, 0, 0)),
+        "both, same match": (wanting({**LIKES, **DISLIKES}), [on("a1")], scores(0, 0, 0, 0)),
         "two terms add up": (
             wanting(pod_affinity(preferred=[(8, pod_term("region", WEB)), (2, pod_term(HOST, WEB))])),
             [on("a1")],
             scores(100, 80, 80, 0),
         ),
-        "alike": (wanting(likes(5, WEB)), [on("a1"), on("b1", name="two")], scores(100, 100, 100, 0)),
-        "required terms are ignored": (wanting(pod_affinity(pod_term("zone", WEB))), [on("a1")], None),
-        "being deleted": (wanting(likes(5, WEB)), [on("a1", terminating=True)], scores(100, 100, 0, 0)),
-        "in another namespace": (wanting(likes(5, WEB)), [on("a1", namespace="other")], None),
+        "alike": (wanting(LIKES), [on("a1"), on("b1", name="two")], scores(100, 100, 100, 0)),
+        "required terms are ignored": (wanting(pod_affinity(IN_ZONE)), [on("a1")], None),
+        "being deleted": (wanting(LIKES), [on("a1", terminating=True)], scores(100, 100, 0, 0)),
+        "in another namespace": (wanting(LIKES), [on("a1", namespace="other")], None),
         "no selector": (wanting(likes(5, None)), [on("a1")], None),
     },
 )
@@ -95,27 +97,27 @@ def test_preferences(pod, there, expected):
 @cases(
     "there, expected",
     {
-        "affinity to the pod": ([on("a1", affinity=likes(5, WEB))], scores(100, 100, 0, 0)),
+        "affinity to the pod": ([on("a1", affinity=LIKES)], scores(100, 100, 0, 0)),
         "affinity to others": ([on("a1", affinity=likes(5, DB))], None),
-        "anti-affinity to the pod": ([on("a1", affinity=dislikes(5, WEB))], scores(0, 0, 100, 100)),
+        "anti-affinity to the pod": ([on("a1", affinity=DISLIKES)], scores(0, 0, 100, 100)),
         "two pods with affinity": (
-            [on("a1", affinity=likes(5, WEB)), on("b1", affinity=likes(2, WEB), name="two")],
+            [on("a1", affinity=LIKES), on("b1", affinity=likes(2, WEB), name="two")],
             scores(100, 100, 40, 0),
         ),
         "weights that cancel out are scored": (
-            [on("a1", affinity=likes(5, WEB)), on("a2", affinity=dislikes(5, WEB), name="two")],
+            [on("a1", affinity=LIKES), on("a2", affinity=DISLIKES, name="two")],
             scores(0, 0, 0, 0),
         ),
-        "in no zone": ([on("c1", affinity=likes(5, WEB))], None),
-        "of another namespace": ([on("a1", affinity=likes(5, WEB), namespace="other")], None),
-        "required anti": ([on("a1", affinity=pod_affinity(pod_term("zone", WEB), anti=True))], None),
+        "in no zone": ([on("c1", affinity=LIKES)], None),
+        "of another namespace": ([on("a1", affinity=LIKES, namespace="other")], None),
+        "required anti": ([on("a1", affinity=pod_affinity(IN_ZONE, anti=True))], None),
     },
 )
 def test_preferences_of_existing_pods(there, expected):
     assert ask(make_pod("pending", labels=WEB), *there) == expected
 
 
-NEEDS = on("a1", affinity=pod_affinity(pod_term("zone", WEB)))
+NEEDS = on("a1", affinity=pod_affinity(IN_ZONE))
 LIKES_TOO = on("b1", affinity=likes(4, WEB), name="two")
 
 
@@ -144,7 +146,7 @@ IGNORING = InterPodAffinityArgs(ignorePreferredTermsOfExistingPods=True)
     {
         "no preferences: skipped": (None, [LIKES_TOO], None),
         "required terms of others: skipped": (None, [NEEDS], None),
-        "own required terms: skipped": (pod_affinity(pod_term("zone", WEB)), [NEEDS], None),
+        "own required terms: skipped": (pod_affinity(IN_ZONE), [NEEDS], None),
         "own preferences: all terms count": (likes(4, DB), [LIKES_TOO], scores(0, 0, 100, 0)),
         "own preferred anti-affinity": (dislikes(4, WEB), [LIKES_TOO], scores(0, 0, 0, 0)),
     },
@@ -187,6 +189,6 @@ def test_a_selector_that_no_labels_satisfy_selects_every_namespace_for_own_prefe
 @pytest.mark.feature("InterPodAffinity: preferred affinity and anti-affinity")
 def test_only_feasible_nodes_are_normalized():
     there = [on("a1", DB), on("b1", name="two"), on("b1", name="three")]
-    pod = wanting(pod_affinity(preferred=[(1, pod_term("zone", WEB)), (1, pod_term("zone", DB))]))
+    pod = wanting(pod_affinity(preferred=[(1, IN_ZONE), (1, pod_term("zone", DB))]))
     assert ask(pod, *there) == scores(50, 50, 100, 0)
     assert ask(pod, *there, feasible=["c1", "a1"]) == {"c1": 0, "a1": 100}

@@ -4,8 +4,6 @@ The cases mirror upstream's nodeallocatabledynamicresources_test.go. Messages, n
 kube-scheduler 1.36.2 with the gate.
 """
 
-from __future__ import annotations
-
 import pytest
 from claimed_nodes import place, pod, world
 from tests.support.tables import cases
@@ -38,6 +36,10 @@ def provider(name="a", capacity=None, *, mapping, **fields):
     return device(name, capacity, nodeAllocatableResourceMappings=mapping, **fields)
 
 
+def giving(**amounts):
+    return provider(mapping=fixed(**amounts))
+
+
 def by_capacity(value, resource="cpu", multiplier=None, policy=None):
     """A shared device, of whose capacity claims take parts."""
     mapping = {resource: {"capacityKey": KEY, **({"allocationMultiplier": multiplier} if multiplier else {})}}
@@ -59,7 +61,7 @@ def placed(cluster, each):
     return found if isinstance(found, str) else {name: (one.containers, one.resources) for name, one in found.items()}
 
 
-C = claim("c", request())
+C, P = claim("c", request()), pod("p", "c")
 UNUSED = "node-allocatable resource claim not referenced by any container within the pod"
 NEEDS_AMOUNT = (
     f'running "DynamicResources" filter plugin: claim default/c, device a: ConsumedCapacity is nil, but Capacity key '
@@ -77,123 +79,98 @@ GPU_OR_CPU = claim(
 )
 
 
+def case(*devices, claims=(C,), pods=(P,), then):
+    """Devices, claims, pods, and what each pod is told; by default, there is one pod with a claim for any device."""
+    return devices, claims, pods, then
+
+
 @cases(
     "devices, claims, pods, expected",
     {
-        "a fixed amount": ([provider(mapping=fixed(cpu="2"))], [C], [pod("p", "c")], [taken(cpu="2")]),
-        "several resources": (
-            [provider(mapping=fixed(cpu="500m", memory="4Gi"))],
-            [C],
-            [pod("p", "c")],
-            [taken(cpu="500m", memory="4Gi")],
+        "a fixed amount": case(giving(cpu="2"), then=[taken(cpu="2")]),
+        "several resources": case(giving(cpu="500m", memory="4Gi"), then=[taken(cpu="500m", memory="4Gi")]),
+        "several devices": case(
+            provider("a", mapping=fixed(cpu="1")),
+            provider("b", mapping=fixed(cpu="2")),
+            claims=[claim("c", request(count=2))],
+            pods=[P, pod("q", cpu="1"), pod("r", cpu="1m")],
+            then=[taken(cpu="3"), {}, "Insufficient cpu"],
         ),
-        "several devices": (
-            [provider("a", mapping=fixed(cpu="1")), provider("b", mapping=fixed(cpu="2"))],
-            [claim("c", request(count=2))],
-            [pod("p", "c"), pod("q", cpu="1"), pod("r", cpu="1m")],
-            [taken(cpu="3"), {}, "Insufficient cpu"],
+        "with the requests of containers": case(
+            giving(cpu="2"),
+            pods=[pod("p", "c", cpu="1"), pod("q", cpu="1500m"), pod("r", cpu="1")],
+            then=[taken(cpu="2"), "Insufficient cpu", {}],
         ),
-        "with the requests of containers": (
-            [provider(mapping=fixed(cpu="2"))],
-            [C],
-            [pod("p", "c", cpu="1"), pod("q", cpu="1500m"), pod("r", cpu="1")],
-            [taken(cpu="2"), "Insufficient cpu", {}],
+        "beside other pods": case(giving(cpu="2"), pods=[pod("q", cpu="3"), P], then=[{}, "Insufficient cpu"]),
+        "several are insufficient": case(
+            giving(cpu="5", memory="9Gi"), then=["Insufficient cpu, 1 Insufficient memory"]
         ),
-        "beside other pods": (
-            [provider(mapping=fixed(cpu="2"))],
-            [C],
-            [pod("q", cpu="3"), pod("p", "c")],
-            [{}, "Insufficient cpu"],
+        "huge pages": case(giving(**{"hugepages-2Mi": "4Mi"}), then=["Insufficient hugepages-2Mi"]),
+        "a part of a capacity": case(
+            by_capacity("8"),
+            claims=[claim("c", part("3")), claim("d", part("2"))],
+            pods=[P, pod("q", "d"), pod("r", cpu="1")],
+            then=[taken(cpu="3"), "Insufficient cpu", {}],
         ),
-        "several are insufficient": (
-            [provider(mapping=fixed(cpu="5", memory="9Gi"))],
-            [C],
-            [pod("p", "c")],
-            ["Insufficient cpu, 1 Insufficient memory"],
+        "a capacity times a number": case(
+            by_capacity("8Gi", "memory", "1.5"),
+            claims=[claim("c", part("4Gi"))],
+            pods=[P, pod("q", memory="3Gi")],
+            then=[taken(memory="6Gi"), "Insufficient memory"],
         ),
-        "huge pages": (
-            [provider(mapping=fixed(**{"hugepages-2Mi": "4Mi"}))],
-            [C],
-            [pod("p", "c")],
-            ["Insufficient hugepages-2Mi"],
+        "a capacity that isn't consumed": case(
+            provider(capacity={KEY: "8"}, mapping={"cpu": {"capacityKey": KEY}}), then=[NEEDS_AMOUNT]
         ),
-        "a part of a capacity": (
-            [by_capacity("8")],
-            [claim("c", part("3")), claim("d", part("2"))],
-            [pod("p", "c"), pod("q", "d"), pod("r", cpu="1")],
-            [taken(cpu="3"), "Insufficient cpu", {}],
+        "another capacity than the one consumed": case(
+            provider(
+                capacity={KEY: "8", f"{DRIVER}/other": "8"},
+                mapping={"cpu": {"capacityKey": "other"}},
+                allowMultipleAllocations=True,
+            ),
+            claims=[claim("c", part("4"))],
+            pods=[pod("p", "c", cpu="4")],
+            then=[{}],
         ),
-        "a capacity times a number": (
-            [by_capacity("8Gi", "memory", "1.5")],
-            [claim("c", part("4Gi"))],
-            [pod("p", "c"), pod("q", memory="3Gi")],
-            [taken(memory="6Gi"), "Insufficient memory"],
+        "no container uses the claim": case(
+            giving(cpu="2"), pods=[pod("p", "c", refers=False)], then=[f"claim c: {UNUSED}"]
         ),
-        "a capacity that isn't consumed": (
-            [provider(capacity={KEY: "8"}, mapping={"cpu": {"capacityKey": KEY}})],
-            [C],
-            [pod("p", "c")],
-            [NEEDS_AMOUNT],
+        "the claim of another pod": case(
+            giving(cpu="1"),
+            pods=[P, pod("q", "c")],
+            then=[taken(cpu="1"), "node allocatable resource claim c is already used by another pod"],
         ),
-        "another capacity than the one consumed": (
-            [
-                provider(
-                    capacity={KEY: "8", f"{DRIVER}/other": "8"},
-                    mapping={"cpu": {"capacityKey": "other"}},
-                    allowMultipleAllocations=True,
-                )
-            ],
-            [claim("c", part("4"))],
-            [pod("p", "c", cpu="4")],
-            [{}],
+        "enough at pod level": case(
+            giving(cpu="2"),
+            pods=[pod("p", "c", cpu="1", level={"cpu": "3"}), pod("q", cpu="2")],
+            then=[taken(cpu="2"), "Insufficient cpu"],
         ),
-        "no container uses the claim": (
-            [provider(mapping=fixed(cpu="2"))],
-            [C],
-            [pod("p", "c", refers=False)],
-            [f"claim c: {UNUSED}"],
+        "too little at pod level": case(
+            giving(cpu="2"), pods=[pod("p", "c", cpu="1", level={"cpu": "2"})], then=[TOO_LOW]
         ),
-        "the claim of another pod": (
-            [provider(mapping=fixed(cpu="1"))],
-            [C],
-            [pod("p", "c"), pod("q", "c")],
-            [taken(cpu="1"), "node allocatable resource claim c is already used by another pod"],
+        "another resource at pod level": case(
+            giving(cpu="2"),
+            pods=[pod("p", "c", level={"memory": "1Gi"}), pod("q", cpu="3")],
+            then=[taken(cpu="2"), "Insufficient cpu"],
         ),
-        "enough at pod level": (
-            [provider(mapping=fixed(cpu="2"))],
-            [C],
-            [pod("p", "c", cpu="1", level={"cpu": "3"}), pod("q", cpu="2")],
-            [taken(cpu="2"), "Insufficient cpu"],
+        "two claims": case(
+            provider("a", mapping=fixed(cpu="2")),
+            provider("b", mapping=fixed(cpu="500m")),
+            claims=[C, claim("d", request())],
+            pods=[pod("p", "c", "d"), pod("q", cpu="2")],
+            then=[{"c": (["main"], {"cpu": "2"}), "d": (["main"], {"cpu": "500m"})}, "Insufficient cpu"],
         ),
-        "too little at pod level": (
-            [provider(mapping=fixed(cpu="2"))],
-            [C],
-            [pod("p", "c", cpu="1", level={"cpu": "2"})],
-            [TOO_LOW],
+        "only the preferred alternative is looked at": case(
+            provider("a", mapping=fixed(cpu="8"), a_kind="gpu"),
+            provider("b", mapping=fixed(cpu="1"), a_kind="cpu"),
+            claims=[GPU_OR_CPU],
+            then=["Insufficient cpu"],
         ),
-        "another resource at pod level": (
-            [provider(mapping=fixed(cpu="2"))],
-            [C],
-            [pod("p", "c", level={"memory": "1Gi"}), pod("q", cpu="3")],
-            [taken(cpu="2"), "Insufficient cpu"],
-        ),
-        "two claims": (
-            [provider("a", mapping=fixed(cpu="2")), provider("b", mapping=fixed(cpu="500m"))],
-            [C, claim("d", request())],
-            [pod("p", "c", "d"), pod("q", cpu="2")],
-            [{"c": (["main"], {"cpu": "2"}), "d": (["main"], {"cpu": "500m"})}, "Insufficient cpu"],
-        ),
-        "only the preferred alternative is looked at": (
-            [provider("a", mapping=fixed(cpu="8"), a_kind="gpu"), provider("b", mapping=fixed(cpu="1"), a_kind="cpu")],
-            [GPU_OR_CPU],
-            [pod("p", "c")],
-            ["Insufficient cpu"],
-        ),
-        "an alternative that provides nothing": (
-            [device("a", a_kind="gpu"), provider("b", mapping=fixed(cpu="8"), a_kind="cpu")],
-            [GPU_OR_CPU],
-            [pod("p", "c", cpu="4")],
-            [{}],
+        "an alternative that provides nothing": case(
+            device("a", a_kind="gpu"),
+            provider("b", mapping=fixed(cpu="8"), a_kind="cpu"),
+            claims=[GPU_OR_CPU],
+            pods=[pod("p", "c", cpu="4")],
+            then=[{}],
         ),
     },
 )
@@ -203,7 +180,7 @@ def test_what_claims_take_of_nodes(devices, claims, pods, expected):
 
 
 def test_claims_take_nothing_without_the_gate():
-    cluster = world(provider(mapping=fixed(cpu="8")), claims=[C], gates=DEFAULT_GATES)
+    cluster = world(giving(cpu="8"), claims=[C], gates=DEFAULT_GATES)
     assert [placed(cluster, each) for each in (pod("p", "c", refers=False), pod("q", "c", cpu="4"))] == [{}, {}]
 
 
@@ -220,7 +197,7 @@ def test_pods_count_with_what_their_status_says():
 
 
 def test_a_pod_that_is_gone_gives_back_what_its_claims_took():
-    cluster = world(provider(mapping=fixed(cpu="4")), claims=[C], gates=ON)
+    cluster = world(giving(cpu="4"), claims=[C], gates=ON)
     placed(cluster, pod("p", "c"))
     assert placed(cluster, pod("q", cpu="1")) == "Insufficient cpu"
     cluster.state.forget("uid-p")
@@ -228,16 +205,16 @@ def test_a_pod_that_is_gone_gives_back_what_its_claims_took():
 
 
 def test_two_pods_that_share_a_claim_keep_others_out():
-    cluster = world(provider(mapping=fixed(cpu="1")), claims=[C], gates=ON)
+    cluster = world(giving(cpu="1"), claims=[C], gates=ON)
     placed(cluster, pod("p", "c"))
     cluster.state.assume(pod("q", "c").with_claimed([status("c", cpu="1")]), "n1")
     assert placed(cluster, pod("r", "c")) == "node allocatable resource claim c shared by multiple pods"
 
 
 def test_a_changed_slice_counts_at_once():
-    cluster = world(provider(mapping=fixed(cpu="8")), claims=[C], gates=ON)
+    cluster = world(giving(cpu="8"), claims=[C], gates=ON)
     assert placed(cluster, pod("p", "c")) == "Insufficient cpu"
-    put(cluster.state, *known(resource_slice("s", provider(mapping=fixed(cpu="3")), node="n1")))
+    put(cluster.state, *known(resource_slice("s", giving(cpu="3"), node="n1")))
     assert placed(cluster, pod("p", "c")) == taken(cpu="3")
 
 
@@ -252,7 +229,7 @@ def test_a_changed_slice_counts_at_once():
     },
 )
 def test_rejections_are_explained(earlier, expected):
-    cluster = world(provider(mapping=fixed(cpu="2")), claims=[claim("c", request())], gates=ON)
+    cluster = world(giving(cpu="2"), claims=[claim("c", request())], gates=ON)
     placed(cluster, earlier)
     decision = cluster.decide(pod("p", "c"))
     plugin = next(each for each in cluster.profile.every() if each.name == "DynamicResources")
@@ -260,7 +237,7 @@ def test_rejections_are_explained(earlier, expected):
 
 
 def test_a_status_of_an_earlier_attempt_does_not_count():
-    cluster = world(provider(mapping=fixed(cpu="2")), claims=[C], gates=ON)
+    cluster = world(giving(cpu="2"), claims=[C], gates=ON)
     again = pod("p", "c").with_claimed([status("d", cpu="1")])
     placed(cluster, again)
     assert cluster.state.pod("uid-p").requested == {"cpu": 2000}
@@ -269,7 +246,7 @@ def test_a_status_of_an_earlier_attempt_does_not_count():
 async def bound(fault=None):
     """Assume and bind a pod whose claim takes cpu. Returns the cluster, its client, the pod and the outcome."""
     each = pod("p", "c", cpu="1")
-    objects = [device_class(), resource_slice("s", provider(mapping=fixed(cpu="2")), node="n1"), claim("c", request())]
+    objects = [device_class(), resource_slice("s", giving(cpu="2"), node="n1"), claim("c", request())]
     client = InMemoryClient(ApiServer(listen=False, alpha=True, gates=ON))
     load(client.server, *objects, each)
     if fault is not None:

@@ -4,8 +4,6 @@ about each one alone.
 `Plain` says what one node answers. It reads the documents of slices, and asks a plugin without the gate for devices.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import NamedTuple
@@ -43,9 +41,7 @@ POOLS = [*NODES, "everywhere", "zone", "mixed"]
 
 
 def in_zone(name):
-    return {
-        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}],
-    }
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}]}
 
 
 class World:

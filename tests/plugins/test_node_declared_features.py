@@ -1,7 +1,5 @@
 """NodeDeclaredFeatures: required and declared features."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.framework.events import Hint

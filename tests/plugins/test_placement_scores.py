@@ -1,7 +1,5 @@
 """Scores of placements. Cases of podgroup_pods_count_test.go, and of TestScorePlacement_Resources in fit_test.go."""
 
-from __future__ import annotations
-
 import numpy as np
 from tests.support.tables import cases
 

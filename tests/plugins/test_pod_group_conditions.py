@@ -1,7 +1,5 @@
 """Conditions of PodGroups. Cases of TestUpdatePodGroupCondition (schedule_one_podgroup_test)."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from tests.support.tables import cases

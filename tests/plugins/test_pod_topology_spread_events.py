@@ -1,7 +1,5 @@
 """PodTopologySpread: queueing hints and signatures."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """Scoring by PodTopologySpread."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 
@@ -23,6 +21,9 @@ NODES = (
 
 def soft(topology_key, labels=None, **fields):
     return spread_over(topology_key, labels, hard=False, **fields)
+
+
+ZONES, HOSTS = soft("zone", WEB), soft(HOST, WEB)
 
 
 def pods(*, labels=WEB, prefix="", **numbers):
@@ -50,24 +51,24 @@ def scores(a1, a2, b1, b2):
     {
         "no constraints, no source of defaults": ([], pods(a1=1), None),
         "DoNotSchedule only": ([spread_over("zone", WEB)], pods(a1=1), None),
-        "no pods": ([soft(HOST, WEB)], [], scores(100, 100, 100, 100)),
-        "all equal": ([soft(HOST, WEB)], pods(a1=1, a2=1, b1=1, b2=1), scores(100, 100, 100, 100)),
-        "nodes 2/1/0/3": ([soft(HOST, WEB)], pods(a1=2, a2=1, b2=3), scores(20, 60, 100, 0)),
+        "no pods": ([HOSTS], [], scores(100, 100, 100, 100)),
+        "all equal": ([HOSTS], pods(a1=1, a2=1, b1=1, b2=1), scores(100, 100, 100, 100)),
+        "nodes 2/1/0/3": ([HOSTS], pods(a1=2, a2=1, b2=3), scores(20, 60, 100, 0)),
         "skew 2": ([soft(HOST, WEB, max_skew=2)], pods(a1=2, a2=1, b2=3), scores(33, 66, 100, 16)),
         "skew 3": ([soft(HOST, WEB, max_skew=3)], pods(a1=2, a2=1, b2=3), scores(42, 71, 100, 28)),
-        "zones 3/1": ([soft("zone", WEB)], pods(a1=2, a2=1, b2=1), scores(25, 25, 100, 100)),
-        "zones 2/0": ([soft("zone", WEB)], pods(a1=2), scores(0, 0, 100, 100)),
-        "zones 2/1, nodes 2/0/1/0": ([soft("zone", WEB), soft(HOST, WEB)], pods(a1=2, b1=1), scores(16, 66, 66, 100)),
+        "zones 3/1": ([ZONES], pods(a1=2, a2=1, b2=1), scores(25, 25, 100, 100)),
+        "zones 2/0": ([ZONES], pods(a1=2), scores(0, 0, 100, 100)),
+        "zones 2/1, nodes 2/0/1/0": ([ZONES, HOSTS], pods(a1=2, b1=1), scores(16, 66, 66, 100)),
         "separate selectors": (
-            [soft("zone", WEB), soft(HOST, DB)],
+            [ZONES, soft(HOST, DB)],
             [*pods(a1=1), *pods(labels=DB, prefix="db-", b1=1)],
             scores(50, 50, 0, 100),
         ),
         "no selector": ([soft(HOST)], pods(a1=2), scores(100, 100, 100, 100)),
         "empty selector matches none": ([soft(HOST, {})], pods(a1=2), scores(100, 100, 100, 100)),
-        "other pods are ignored": ([soft(HOST, WEB)], pods(labels=DB, a1=2), scores(100, 100, 100, 100)),
+        "other pods are ignored": ([HOSTS], pods(labels=DB, a1=2), scores(100, 100, 100, 100)),
         "other namespaces are ignored": (
-            [soft(HOST, WEB)],
+            [HOSTS],
             [make_pod("there", node="a1", labels=WEB, namespace="other")],
             scores(100, 100, 100, 100),
         ),
@@ -81,28 +82,23 @@ def test_schedule_anyway(constraints, there, expected):
 @pytest.mark.feature("PodTopologySpread: terminating pods")
 def test_terminating_pods_are_not_scored():
     there = make_pod("there", node="a1", labels=WEB, terminating=True)
-    assert ask([soft(HOST, WEB)], there) == scores(100, 100, 100, 100)
-    assert ask([soft("zone", WEB)], there) == scores(100, 100, 100, 100)
+    assert ask([HOSTS], there) == scores(100, 100, 100, 100)
+    assert ask([ZONES], there) == scores(100, 100, 100, 100)
 
 
 @pytest.mark.feature("PodTopologySpread: ScheduleAnyway, some nodes feasible")
 @cases(
     "constraints, there, feasible, expected",
     {
-        "one node": ([soft(HOST, WEB)], pods(a1=2, b1=1), ["b2"], {"b2": 100}),
-        "nodes 3/2/1": (
-            [soft(HOST, WEB)],
-            pods(a1=4, a2=3, b1=2, b2=1),
-            ["a2", "b1", "b2"],
-            {"a2": 40, "b1": 80, "b2": 100},
-        ),
+        "one node": ([HOSTS], pods(a1=2, b1=1), ["b2"], {"b2": 100}),
+        "nodes 3/2/1": ([HOSTS], pods(a1=4, a2=3, b1=2, b2=1), ["a2", "b1", "b2"], {"a2": 40, "b1": 80, "b2": 100}),
         "pods on infeasible nodes count for the zone": (
-            [soft("zone", WEB)],
+            [ZONES],
             pods(a1=1, a2=3, b1=1),
             ["a1", "b1"],
             {"a1": 16, "b1": 100},
         ),
-        "one zone": ([soft("zone", WEB), soft(HOST, WEB)], pods(a1=1, b2=2), ["a1", "a2"], {"a1": 50, "a2": 100}),
+        "one zone": ([ZONES, HOSTS], pods(a1=1, b2=2), ["a1", "a2"], {"a1": 50, "a2": 100}),
     },
 )
 def test_feasible_nodes(constraints, there, feasible, expected):
@@ -113,14 +109,10 @@ def test_feasible_nodes(constraints, there, feasible, expected):
 @cases(
     "constraints, there, expected",
     {
-        "score 0": ([soft("zone", WEB)], pods(a1=1), {"a1": 0, "b1": 100, "nowhere": 0}),
-        "their pods are not counted": (
-            [soft("zone", WEB)],
-            pods(nowhere=9, a1=0),
-            {"a1": 100, "b1": 100, "nowhere": 0},
-        ),
+        "score 0": ([ZONES], pods(a1=1), {"a1": 0, "b1": 100, "nowhere": 0}),
+        "their pods are not counted": ([ZONES], pods(nowhere=9, a1=0), {"a1": 100, "b1": 100, "nowhere": 0}),
         "all nodes score 0": ([soft("rack", WEB)], pods(a1=1), {"a1": 0, "b1": 0, "nowhere": 0}),
-        "one of two": ([soft("zone", WEB), soft(HOST, WEB)], pods(nowhere=9), {"a1": 100, "b1": 100, "nowhere": 0}),
+        "one of two": ([ZONES, HOSTS], pods(nowhere=9), {"a1": 100, "b1": 100, "nowhere": 0}),
     },
 )
 def test_nodes_without_the_label(constraints, there, expected):

@@ -1,7 +1,5 @@
 """Selecting victims on a node, and the best candidate."""
 
-from __future__ import annotations
-
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, cluster_of, labelled, preempted, running, vip
 from tests.support.tables import cases
@@ -17,61 +15,57 @@ ANTI_AFFINITY = {
 }
 
 
+def low(name, cpu="1", **fields):
+    return running(name, "a", LOW, cpu, **fields)
+
+
+def middle(name, cpu="1", **fields):
+    return running(name, "a", MIDDLE, cpu, **fields)
+
+
 @pytest.mark.feature("DefaultPreemption: dry runs and the order of reprieve")
 @cases(
     "pods, pod, victims",
     {
         "lower priority only": ([running("low", "a"), running("high", "a", HIGH)], vip("1"), ["low"]),
         "small pod of lower priority stays": (
-            [running("small", "a", LOW, "100m"), running("large", "a", MIDDLE, "1900m")],
+            [low("small", "100m"), middle("large", "1900m")],
             vip("1500m"),
             ["large"],
         ),
         "of mixed priorities, some more than the lowest": (
-            [
-                running("m1", "a", MIDDLE, "200m"),
-                running("l", "a", LOW, "200m"),
-                running("m2", "a", MIDDLE, "1"),
-                running("h", "a", HIGH, "200m"),
-            ],
+            [middle("m1", "200m"), low("l", "200m"), middle("m2", "1"), running("h", "a", HIGH, "200m")],
             vip("1500m"),
             ["m2", "l"],
         ),
         "of equal priority the youngest": (
-            [running("late", "a", LOW, "500m", started=9), running("early", "a", LOW, "500m", started=1)],
+            [low("late", "500m", started=9), low("early", "500m", started=1)],
             vip("1500m"),
             ["late"],
         ),
         "not started before started": (
-            [running("started", "a", LOW, "500m", started=9), running("not-yet", "a", LOW, "500m")],
+            [low("started", "500m", started=9), low("not-yet", "500m")],
             vip("1500m"),
             ["not-yet"],
         ),
         "started at the earliest time, without a zone": (
-            [
-                running("first", "a", LOW, "500m", status={"startTime": "0001-01-01T00:00:00"}),
-                running("later", "a", LOW, "500m", started=1),
-            ],
+            [low("first", "500m", status={"startTime": "0001-01-01T00:00:00"}), low("later", "500m", started=1)],
             vip("1500m"),
             ["later"],
         ),
-        "all, the oldest first": (
-            [running("early", "a", LOW, started=1), running("late", "a", LOW, started=9)],
-            vip("2"),
-            ["early", "late"],
-        ),
+        "all, the oldest first": ([low("early", started=1), low("late", started=9)], vip("2"), ["early", "late"]),
         "anti-affinity of the victim": (
-            [running("web", "a", LOW, "100m", affinity=ANTI_AFFINITY), running("other", "a", MIDDLE, "100m")],
+            [low("web", "100m", affinity=ANTI_AFFINITY), middle("other", "100m")],
             vip("100m", **labelled("web")),
             ["web"],
         ),
         "anti-affinity of the pod": (
-            [running("web", "a", LOW, "100m", **labelled("web")), running("other", "a", LOW, "100m")],
+            [low("web", "100m", **labelled("web")), low("other", "100m")],
             vip("100m", affinity=ANTI_AFFINITY),
             ["web"],
         ),
         "host port of the victim": (
-            [running("web", "a", LOW, "100m", host_ports=[80]), running("other", "a", LOW, "100m", host_ports=[81])],
+            [low("web", "100m", host_ports=[80]), low("other", "100m", host_ports=[81])],
             vip("100m", host_ports=[80]),
             ["web"],
         ),

@@ -3,8 +3,6 @@
 The cases are those of upstream's plugin tests of 1.37, and some more.
 """
 
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import NodePodPreemptionPolicy
 from preempting import budget
@@ -136,35 +134,20 @@ def room(**amounts):
 
 
 CPU_NOW = {"cpu": "1"}
+TO_TWO, LACKS_CPU = resized(cpu="2", has=CPU_NOW), (True, "Insufficient cpu")
 FIT = {
-    "the node has room": ([resized(cpu="2", has=CPU_NOW)], {}, None),
-    "others are too large": (
-        [resized(cpu="2", has=CPU_NOW), make_pod("o", node="n1", cpu="3")],
-        {},
-        (True, "Insufficient cpu"),
-    ),
+    "the node has room": ([TO_TWO], {}, None),
+    "others are too large": ([TO_TWO, make_pod("o", node="n1", cpu="3")], {}, LACKS_CPU),
     "more than the node has": ([resized(cpu="5", has=CPU_NOW)], {}, (False, "Insufficient cpu")),
     "another resource is overcommitted": (
         [resized(cpu="2", memory="1Gi", has=CPU_NOW), make_pod("o", node="n1", memory="16Gi")],
         {},
         (True, "Insufficient memory"),
     ),
-    "what it doesn't request is overcommitted": (
-        [resized(cpu="2", has=CPU_NOW), make_pod("o", node="n1", memory="17Gi")],
-        {},
-        None,
-    ),
-    "less than it has": (
-        [resized(cpu="1", has={"cpu": "2"}), make_pod("o", node="n1", cpu="2")],
-        {},
-        None,
-    ),
-    "devices are not counted twice": (
-        [resized(cpu="2", resources={GPU: "2"}, has={**CPU_NOW, GPU: "2"})],
-        {},
-        None,
-    ),
-    "the node allows no other pod": ([resized(cpu="2", has=CPU_NOW)], {"pods": 1}, (True, "Too many pods")),
+    "what it doesn't request is overcommitted": ([TO_TWO, make_pod("o", node="n1", memory="17Gi")], {}, None),
+    "less than it has": ([resized(cpu="1", has={"cpu": "2"}), make_pod("o", node="n1", cpu="2")], {}, None),
+    "devices are not counted twice": ([resized(cpu="2", resources={GPU: "2"}, has={**CPU_NOW, GPU: "2"})], {}, None),
+    "the node allows no other pod": ([TO_TWO], {"pods": 1}, (True, "Too many pods")),
 }
 
 
@@ -268,11 +251,7 @@ BUDGET = budget("b", "web")
 WHO = {
     "a pod of lower priority": ([make_node("n1"), grows(), low("o", "3")], (), ["o"]),
     "not more than needed": ([make_node("n1"), grows(), low("a", "1"), low("b", "3")], (), ["a", "b"]),
-    "those that make room": (
-        [make_node("n1", cpu="6"), grows(), low("a", "1"), low("b", "3", priority=5)],
-        (),
-        ["b"],
-    ),
+    "those that make room": ([make_node("n1", cpu="6"), grows(), low("a", "1"), low("b", "3", priority=5)], (), ["b"]),
     "nobody elsewhere": (
         [make_node("n1"), make_node("n2"), grows(), low("o", "3", "n2"), low("s", "3", priority=10)],
         (),

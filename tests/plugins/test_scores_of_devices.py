@@ -1,7 +1,5 @@
 """Scores of extended resources that are backed by devices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """PrioritySort, SchedulingGates, NodeName, NodePorts, DefaultBinder."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """TaintToleration and NodeUnschedulable."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

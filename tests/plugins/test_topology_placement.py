@@ -1,7 +1,5 @@
 """Placements of PodGroups. Cases of topology_placement_test.go."""
 
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject

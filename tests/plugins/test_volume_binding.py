@@ -1,7 +1,5 @@
 """VolumeBinding: feasible nodes, and the messages for the others."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import (
@@ -29,8 +27,14 @@ BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+NO_MODE = 'VolumeBindingMode not set for StorageClass "late"'
+NOT_OWNED = "PVC default/p-e was not created for pod default/p (pod is not owner)"
+
 NODES = [make_node("a", labels={ZONE: "z-a"}), make_node("b", labels={ZONE: "z-b"}), make_node("c")]
 MADE = storage_class("made", provisioner="disk.example.com")
+DISK = csi_driver("disk.example.com")
+NEAR = {"matchExpressions": [{"key": "k", "operator": "Near"}]}
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
@@ -44,66 +48,46 @@ def reasons(statuses):
 
 @pytest.mark.feature("VolumeBinding: claims that reject the pod on all nodes")
 @cases(
-    "pod, objects, code, reason",
+    "pod, objects, reason",
     {
-        "missing": (using("c"), [], "unresolvable", 'persistentvolumeclaim "c" not found'),
+        "missing": (using("c"), [], 'persistentvolumeclaim "c" not found'),
         "lost": (
             using("c"),
             [claim("c", volume="v", status={"phase": "Lost"})],
-            "unresolvable",
             'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
         ),
         "deleting": (
             using("c"),
             [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
-            "unresolvable",
             'persistentvolumeclaim "c" is being deleted',
         ),
-        "unbound": (
-            using("c"),
-            [claim("c"), storage_class(mode="Immediate")],
-            "unresolvable",
-            "pod has unbound immediate PersistentVolumeClaims",
-        ),
-        "missing class": (using("c"), [claim("c")], "unresolvable", "pod has unbound immediate PersistentVolumeClaims"),
-        "names its volume": (
-            using("c"),
-            [claim("c", volumeName="v"), storage_class(), volume("v")],
-            "unresolvable",
-            "pod has unbound immediate PersistentVolumeClaims",
-        ),
+        "unbound": (using("c"), [claim("c"), storage_class(mode="Immediate")], UNBOUND),
+        "missing class": (using("c"), [claim("c")], UNBOUND),
+        "names its volume": (using("c"), [claim("c", volumeName="v"), storage_class(), volume("v")], UNBOUND),
         "class without a mode": (
             using("c"),
             [claim("c"), storage_class(mode=None)],
-            "error",
-            'VolumeBindingMode not set for StorageClass "late"',
+            NO_MODE,
         ),
         "ephemeral, missing": (
             using(ephemeral=["e"]),
             [],
-            "unresolvable",
             'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"',
         ),
-        "ephemeral, without owner": (
-            using(ephemeral=["e"]),
-            [claim("p-e"), storage_class()],
-            "unresolvable",
-            "PVC default/p-e was not created for pod default/p (pod is not owner)",
-        ),
+        "ephemeral, without owner": (using(ephemeral=["e"]), [claim("p-e"), storage_class()], NOT_OWNED),
         "ephemeral, of an older pod": (
             using(ephemeral=["e"]),
             [claim("p-e", metadata=owned_by("p", uid="older")), storage_class()],
-            "unresolvable",
-            "PVC default/p-e was not created for pod default/p (pod is not owner)",
+            NOT_OWNED,
         ),
     },
 )
-def test_pre_filter_rejection(pod, objects, code, reason):
+def test_pre_filter_rejection(pod, objects, reason):
     cluster = make_cluster(*NODES, *objects)
     plugin = next(each for each in cluster.profile.every() if each.name == "VolumeBinding")
     status = plugin.pre_filter(None, pod, cluster.state.nodes)
     assert status.reasons == (reason,)
-    assert status.code is (Code.ERROR if code == "error" else Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+    assert status.code is (Code.ERROR if reason == NO_MODE else Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 @pytest.mark.feature("VolumeBinding: bound claims")
@@ -115,18 +99,7 @@ def test_pre_filter_rejection(pod, objects, code, reason):
         "in a zone": ([volume("v", nodeAffinity=on_nodes("z-b", key=ZONE))], "b", NODE_CONFLICT),
         "none": ([volume("v", nodeAffinity={"required": {"nodeSelectorTerms": []}})], "", NODE_CONFLICT),
         "gone": ([], "", MISSING),
-        "unreadable": (
-            [
-                volume(
-                    "v",
-                    nodeAffinity={
-                        "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Near"}]}]}
-                    },
-                )
-            ],
-            "",
-            NODE_CONFLICT,
-        ),
+        "unreadable": ([volume("v", nodeAffinity={"required": {"nodeSelectorTerms": [NEAR]}})], "", NODE_CONFLICT),
         "by name: field selectors are ignored": (
             [
                 volume(
@@ -162,19 +135,19 @@ def test_first_infeasible_bound_claim_is_reported():
     assert reasons(statuses_of(using("d", "c"), *objects)) == dict.fromkeys("abc", (MISSING,))
 
 
+CINDER = ("kubernetes.io/cinder",)
+CINDER_IN_A = volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE))
+
+
 @pytest.mark.feature("VolumeBinding: volumes of former plugins on nodes whose driver took over")
 @cases(
     "volumes, migrated, names",
     {
-        "not migrated": (volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)), (), "a x"),
-        "migrated: driver's topology label": (
-            volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
-            ("kubernetes.io/cinder",),
-            "a y",
-        ),
+        "not migrated": (CINDER_IN_A, (), "a x"),
+        "migrated: driver's topology label": (CINDER_IN_A, CINDER, "a y"),
         "migrated: zone from the label": (
             volume("v", cinder={"volumeID": "d"}, labels={ZONE: "z-a"}),
-            ("kubernetes.io/cinder",),
+            CINDER,
             "a b c y",
         ),
         "a driver without zones": (
@@ -272,14 +245,18 @@ def test_claims_of_one_pod_get_different_volumes():
 
 @pytest.mark.feature("VolumeBinding: static matching")
 def test_invalid_selector_is_an_error():
-    odd = claim("c", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})
+    odd = claim("c", selector=NEAR)
     statuses = statuses_of(using("c"), odd, storage_class(), volume("v"))
     problem = '"Near" is not a valid label selector operator'
     assert {status.code for status in statuses.values()} == {Code.ERROR}
     assert statuses["a"].reasons == (f"error creating internal label selector for claim: default/c: {problem}",)
 
 
-TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
+def in_zones(*zones):
+    return {"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}
+
+
+TERM = in_zones("z-a", "z-b")
 
 
 @pytest.mark.feature("VolumeBinding: dynamic provisioning and allowed topologies")
@@ -291,10 +268,7 @@ TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
         "some zones": ({**MADE, "allowedTopologies": [TERM]}, "a b"),
         "no term: all nodes": ({**MADE, "allowedTopologies": []}, "a b c"),
         "empty term: no node": ({**MADE, "allowedTopologies": [{}]}, ""),
-        "one of the terms": (
-            {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-c"]}]}, TERM]},
-            "a b",
-        ),
+        "one of the terms": ({**MADE, "allowedTopologies": [in_zones("z-c"), TERM]}, "a b"),
     },
 )
 def test_allowed_topologies(made, names):
@@ -305,7 +279,7 @@ def test_allowed_topologies(made, names):
 
 @pytest.mark.feature("VolumeBinding: dynamic provisioning and allowed topologies")
 def test_existing_volume_is_preferred_to_provisioning():
-    local = {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-b"]}]}]}
+    local = {**MADE, "allowedTopologies": [in_zones("z-b")]}
     statuses = statuses_of(using("c"), claim("c", "made"), local, volume("v", "made", nodes=["a"]))
     assert feasible(statuses) == {"a", "b"}
 
@@ -321,7 +295,7 @@ def test_selected_nodes(node, names):
 @pytest.mark.feature("VolumeBinding: claims with a selected node")
 def test_deleted_class_is_an_error_or_unbound():
     statuses = statuses_of(using("c"), claim("c", "gone", annotations={SELECTED: "a"}))
-    assert set(reasons(statuses).values()) == {("pod has unbound immediate PersistentVolumeClaims",)}
+    assert set(reasons(statuses).values()) == {(UNBOUND,)}
 
 
 @pytest.mark.feature("VolumeBinding: storage capacity")
@@ -338,14 +312,11 @@ def test_deleted_class_is_an_error_or_unbound():
         "another class": ([csi_capacity("r", "10Gi", storage_class="other", selector={})], ""),
         "on all nodes": ([csi_capacity("r", "10Gi", selector={})], "a b c"),
         "on no node": ([csi_capacity("r", "10Gi", selector=False)], ""),
-        "unreadable": (
-            [csi_capacity("r", "10Gi", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})],
-            "",
-        ),
+        "unreadable": ([csi_capacity("r", "10Gi", selector=NEAR)], ""),
     },
 )
 def test_capacity(capacities, names):
-    objects = [claim("c", "made", "10Gi"), MADE, csi_driver("disk.example.com"), *capacities]
+    objects = [claim("c", "made", "10Gi"), MADE, DISK, *capacities]
     statuses = statuses_of(using("c"), *objects)
     assert feasible(statuses) == set(names.split())
     assert set(reasons(statuses).values()) <= {(NO_SPACE,)}
@@ -361,7 +332,7 @@ def test_capacity(capacities, names):
             "10Gi",
         ),
         "another driver": ([csi_driver("other.example.com")], "10Gi"),
-        "claim without a size": ([csi_driver("disk.example.com")], None),
+        "claim without a size": ([DISK], None),
     },
 )
 def test_capacity_is_not_checked(objects, size):
@@ -379,7 +350,7 @@ def test_reasons_are_combined_in_order():
         volume("w", nodes=["a", "c"]),
         claim("made", "made", "10Gi"),
         MADE,
-        csi_driver("disk.example.com"),
+        DISK,
     ]
     statuses = statuses_of(using("bound", "late", "made"), *objects)
     assert reasons(statuses) == {"a": (NO_SPACE,), "b": (NODE_CONFLICT, BIND_CONFLICT), "c": (NODE_CONFLICT, NO_SPACE)}
@@ -397,10 +368,7 @@ def test_ephemeral_volume_is_placed_like_its_claim():
     {
         "a claim's size": ([claim("c", size="much"), storage_class(), volume("v")], "a b c"),
         "a volume's size": ([claim("c"), storage_class(), volume("v", size="much")], ""),
-        "a capacity": (
-            [claim("c", "made"), MADE, csi_driver("disk.example.com"), csi_capacity("r", "much", selector={})],
-            "",
-        ),
+        "a capacity": ([claim("c", "made"), MADE, DISK, csi_capacity("r", "much", selector={})], ""),
     },
 )
 def test_malformed_quantity_counts_as_zero(objects, names):

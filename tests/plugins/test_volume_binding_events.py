@@ -1,7 +1,5 @@
 """VolumeBinding: queueing hints and scores."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import claim, csi_capacity, csi_driver, csi_node, storage_class, using, volume
@@ -178,13 +176,7 @@ def test_the_default_shape_prefers_what_is_free():
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-@cases(
-    "size, expected",
-    {
-        "no overflow": ("64Pi", 50),
-        "the percentage overflows, as in Go": ("100Pi", 100),
-    },
-)
+@cases("size, expected", {"no overflow": ("64Pi", 50), "the percentage overflows, as in Go": ("100Pi", 100)})
 def test_sizes_beyond_a_hundredth_of_64_bits(size, expected):
     there = volume("v", size=f"{int(size[:-2]) * 2}Pi", nodes=["a"])
     found = scores(EMPTIER, claim("c", size=size), storage_class(), there, pod=using("c"))

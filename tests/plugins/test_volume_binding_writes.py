@@ -1,7 +1,5 @@
 """VolumeBinding: reserving volumes and claims, writing the reservations, and undoing them after failures."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import random

@@ -1,7 +1,5 @@
 """NodeVolumeLimits."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import (
@@ -331,11 +329,7 @@ INLINE_EBS = make_pod("p", spec={"volumes": [{"name": "d", "awsElasticBlockStore
         "no CSIDriver": (using("c"), [], SUCCESS),
         "no volume": (make_pod("p"), [REQUIRED], SUCCESS),
         "an unbound claim": (using("late"), [REQUIRED, claim("late", "made"), MADE], MISSING),
-        "missing before full": (
-            using("c", "other"),
-            [REQUIRED, csi_node("a", other_example_com=0), *OTHER],
-            MISSING,
-        ),
+        "missing before full": (using("c", "other"), [REQUIRED, csi_node("a", other_example_com=0), *OTHER], MISSING),
         "a disk in the pod, no CSINode": (INLINE_EBS, [EBS_REQUIRED], SUCCESS),
         "a disk in the pod": (INLINE_EBS, [EBS_REQUIRED, csi_node("a", "kubernetes.io/aws-ebs")], EBS_MISSING),
     },

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import claim, filtered_by, plugin_of, using, volume

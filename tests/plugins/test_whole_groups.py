@@ -1,8 +1,6 @@
 """Victims for a PodGroup. Cases of TestPodGroupEvaluator_SelectVictimsOnDomain (podgrouppreemption_test.go)."""
 
-from __future__ import annotations
-
-from preempting import HIGH, LOW, MIDDLE, budget, running
+from preempting import HIGH, LOW, MIDDLE, budget, labelled, running
 from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
@@ -60,6 +58,7 @@ class Stage:
             return end.value.code
 
 
+NEVER, FOO = Code.UNSCHEDULABLE_AND_UNRESOLVABLE, labelled("foo")
 IN_PG1 = [on("g1", "a", of="pg1"), on("g2", "b", of="pg1")]
 CASES = {
     "a pod without a group before those of groups": (
@@ -101,12 +100,12 @@ CASES = {
         ["p1"],
     ),
     "protected pod stays": (
-        Stage([on("kept", "a", labels={"app": "foo"}), on("free", "a")], budgets=[budget("b", "foo")]),
+        Stage([on("kept", "a", **FOO), on("free", "a")], budgets=[budget("b", "foo")]),
         ["kept", "free"],
         ["free"],
     ),
     "protected pod is evicted if necessary": (
-        Stage([on("kept", "a", labels={"app": "foo"})], budgets=[budget("b", "foo")]),
+        Stage([on("kept", "a", **FOO)], budgets=[budget("b", "foo")]),
         ["kept"],
         ["kept"],
     ),
@@ -116,19 +115,15 @@ CASES = {
     "single pod before a group": (Stage([on("p1", "a"), *IN_PG1], [group("pg1", WHOLE)]), ["g1 g2", "p1"], ["p1"]),
     "a group is protected if one of its pods is": (
         Stage(
-            [on("g1", "a", of="pg1", labels={"app": "foo"}), on("g2", "a", of="pg1"), on("p1", "a")],
+            [on("g1", "a", of="pg1", **FOO), on("g2", "a", of="pg1"), on("p1", "a")],
             [group("pg1", WHOLE)],
             budgets=[budget("b", "foo")],
         ),
         ["g1", "p1"],
         ["p1"],
     ),
-    "no pod of higher priority": (
-        Stage([on("p1", "a", HIGH)], priority=MIDDLE),
-        ["p1"],
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-    ),
-    "no pods": (Stage([]), [], Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+    "no pod of higher priority": (Stage([on("p1", "a", HIGH)], priority=MIDDLE), ["p1"], NEVER),
+    "no pods": (Stage([]), [], NEVER),
     "victims free too little": (Stage([on("p1", "a")], size=2), ["p1"], Code.UNSCHEDULABLE),
     "preemptionPolicy Never": (Stage([on("p1", "a")], preemptionPolicy="Never"), ["p1"], Code.UNSCHEDULABLE),
     "a group of lower priority than its pods": (
@@ -139,9 +134,9 @@ CASES = {
     "a group of higher priority than its pods": (
         Stage(IN_PG1, [group("pg1", WHOLE, MIDDLE)], priority=MIDDLE),
         ["g1"],
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        NEVER,
     ),
-    "own pods stay": (Stage([on("us-9", "a", of="us")]), ["us-9"], Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+    "own pods stay": (Stage([on("us-9", "a", of="us")]), ["us-9"], NEVER),
 }
 
 
@@ -151,7 +146,7 @@ def test_victims(stage, rules, victims):
 
 
 IN_1_37 = {
-    "three of several groups and none": ["p2", "p1", "p5"],  # the group of p5 has a low priority
+    "three of several groups and none": ["p2", "p1", "p5"]  # the group of p5 has a low priority
 }
 """The victims that differ in 1.37, where the priority of a group counts for its pods that are evicted one by one."""
 
@@ -166,7 +161,7 @@ def test_victims_in_1_37(stage, rules, victims):
     assert stage.decide(*rules) == victims
 
 
-@cases("version, victims", {"1.36": ("1.36", Code.UNSCHEDULABLE_AND_UNRESOLVABLE), "1.37": ("1.37", ["g1"])})
+@cases("version, victims", {"1.36": ("1.36", NEVER), "1.37": ("1.37", ["g1"])})
 def test_the_priority_of_a_group_counts_for_its_single_pods_since_1_37(version, victims):
     """#139030: pods of a high priority, in a group of a low one."""
     stage = Stage([on("g1", "a", HIGH, of="pg1"), on("g2", "b", HIGH, of="pg1")], [group("pg1", EACH, LOW)])

@@ -1,6 +1,6 @@
 """Volume objects and helpers for the tests of the volume plugins."""
 
-from __future__ import annotations
+from tests.support.documents import of_kind
 
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile, takes_part
@@ -76,14 +76,9 @@ SOURCES = {"csi", "awsElasticBlockStore", "gcePersistentDisk", "azureDisk", "cin
 
 
 def storage_class(name="late", mode="WaitForFirstConsumer", provisioner="kubernetes.io/no-provisioner", **fields):
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        **({"volumeBindingMode": mode} if mode else {}),
-        **fields,
-    }
+    return of_kind(
+        "StorageClass", name, provisioner=provisioner, **{"volumeBindingMode": mode} if mode else {}, **fields
+    )
 
 
 def csi_node(name, *migrated, **limits):
@@ -98,12 +93,7 @@ def csi_node(name, *migrated, **limits):
         for driver, limit in limits.items()
     ]
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(migrated)} if migrated else {}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSINode",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"drivers": drivers},
-    }
+    return of_kind("CSINode", name, metadata={"annotations": annotations}, spec={"drivers": drivers})
 
 
 def csi_driver(name, *, publishes_capacity=True, required=False):
@@ -114,29 +104,22 @@ def csi_driver(name, *, publishes_capacity=True, required=False):
 def csi_capacity(name, capacity, *nodes, storage_class="made", largest=None, selector=None):
     """A CSIStorageCapacity for some nodes."""
     expression = {"key": HOSTNAME, "operator": "In", "values": list(nodes)}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSIStorageCapacity",
-        "metadata": {"name": name, "namespace": "default"},
-        "storageClassName": storage_class,
-        **({"capacity": capacity} if capacity else {}),
-        **({"maximumVolumeSize": largest} if largest else {}),
-        **(
-            {"nodeTopology": selector if selector is not None else {"matchExpressions": [expression]}}
-            if selector is not False
-            else {}
-        ),
-    }
+    return of_kind(
+        "CSIStorageCapacity",
+        name,
+        metadata={"namespace": "default"},
+        storageClassName=storage_class,
+        **{"capacity": capacity} if capacity else {},
+        **{"maximumVolumeSize": largest} if largest else {},
+        **{"nodeTopology": selector if selector is not None else {"matchExpressions": [expression]}}
+        if selector is not False
+        else {},
+    )
 
 
 def attachment(name, node, volume_name, attacher="disk.example.com"):
     spec = {"attacher": attacher, "nodeName": node, "source": {"persistentVolumeName": volume_name}}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "VolumeAttachment",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name}, "spec": spec}
 
 
 def using(*claims, name="p", volumes=(), ephemeral=(), **fields):

@@ -1,7 +1,5 @@
 """Random clusters that are too full for a pending pod, with all that preemption takes into account."""
 
-from __future__ import annotations
-
 import msgspec
 import yaml
 from lightkube.models.core_v1 import Pod

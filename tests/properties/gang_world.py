@@ -1,7 +1,5 @@
 """A scheduler on an in-memory API server, gangs that come and go, and the invariants that hold once they settle."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
@@ -14,12 +12,7 @@ from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.client import ApiError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
-from bayplan.plugins.coscheduling.groups import (
-    LIGHTWEIGHT_LABEL,
-    MIN_AVAILABLE_LABEL,
-    POD_GROUP_LABEL,
-    POD_GROUPS,
-)
+from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.testing.in_memory import stored
 from bayplan.versions import gates_of
 

@@ -3,8 +3,6 @@
 They work on manifests (dictionaries), so that they share no code with the plugins.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections import defaultdict

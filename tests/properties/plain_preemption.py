@@ -1,7 +1,5 @@
 """Preemption as a plain search, which really removes the pods of each node and adds them again."""
 
-from __future__ import annotations
-
 import random
 
 import msgspec

@@ -3,8 +3,6 @@
 Nothing is kept, shared, or written as source. Functions, and what calls of them cost, are those of the project.
 """
 
-from __future__ import annotations
-
 from bayplan.devices.cel.checking import check
 from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, cost_of
 from bayplan.devices.cel.declarations import FUNCTIONS

@@ -1,7 +1,5 @@
 """Random small clusters whose pods refer to one another, as manifests."""
 
-from __future__ import annotations
-
 from plain_loops import HOSTNAME, PlainCluster, name
 
 ZONE, RACK = "topology.kubernetes.io/zone", "Rack"
@@ -60,10 +58,7 @@ class Maker:
         if self.rng.random() < 0.2:
             spec["tolerations"] = [self.toleration()]
         namespace = self.rng.choice([NAMESPACES[0], *NAMESPACES])
-        return {
-            "metadata": {"name": of, "uid": of, "namespace": namespace, "labels": self.pod_labels()},
-            "spec": spec,
-        }
+        return {"metadata": {"name": of, "uid": of, "namespace": namespace, "labels": self.pod_labels()}, "spec": spec}
 
     def toleration(self):
         return {"key": "dedicated", **self.rng.choice(TOLERATED)}

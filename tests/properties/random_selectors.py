@@ -1,7 +1,5 @@
 """Random CEL expressions that mostly have the right types, with loops over lists, maps and attributes of devices."""
 
-from __future__ import annotations
-
 OWN = "device.attributes['d.org']"
 NUMBERS = [
     *("0", "1", "2", "3", "-1", "7", "9223372036854775807", "-9223372036854775808"),

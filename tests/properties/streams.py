@@ -1,7 +1,5 @@
 """Streams of similar pods and of changes to everything that decisions depend on, and schedulers that apply them."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """NodeVolumeLimits' counts, kept up to date by events, against a recount; and that nothing is left of what is gone."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Backoff bounds the attempts of a pod whatever a plugin does: random plugins in a complete scheduler."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A cluster with deleted names makes the same decisions as a new one with the same objects, and is as small."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

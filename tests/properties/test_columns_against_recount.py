@@ -1,7 +1,5 @@
 """Compares columns after random changes of nodes and pods with a plain recount."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import settings

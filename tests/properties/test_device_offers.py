@@ -3,8 +3,6 @@
 The cached searches give way at random, and go on.
 """
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -150,12 +148,7 @@ def a_claim(rng, number):
     constraints = [{shape.choice(KINDS): "gpu.example.com/model"}]
     devices = {"requests": requests, "constraints": constraints[: shape.randint(0, 1)]}
     metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
-    return {
-        "apiVersion": API,
-        "kind": "ResourceClaim",
-        "metadata": metadata,
-        "spec": {"devices": devices},
-    }
+    return {"apiVersion": API, "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": devices}}
 
 
 class World:

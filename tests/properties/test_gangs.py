@@ -1,7 +1,5 @@
 """Random gangs, node failures and deletions: no gang is bound in part or holds resources while it is pending."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Topics only save calls: the hint of a pod without any topic of an event says that the event doesn't help."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

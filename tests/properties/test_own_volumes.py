@@ -1,7 +1,5 @@
 """Pods with volumes that were rejected alike are rejected alike later, unless an event concerned their own volumes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

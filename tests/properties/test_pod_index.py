@@ -1,7 +1,5 @@
 """Selector groups and affinity terms after random changes, against a plain recount of all pods."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,19 +1,9 @@
 """Compares InterPodAffinity and PodTopologySpread with loops over nodes and pods, in random clusters."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightkube.models.core_v1 import Namespace, Node, Pod, TopologySpreadConstraint
-from plain_loops import (
-    HOSTNAME,
-    affinity_scores,
-    affinity_verdicts,
-    name,
-    namespace,
-    spread_scores,
-    spread_verdicts,
-)
+from plain_loops import HOSTNAME, affinity_scores, affinity_verdicts, name, namespace, spread_scores, spread_verdicts
 from random_clusters import RACK, ZONE, Maker
 
 from bayplan.api import kinds

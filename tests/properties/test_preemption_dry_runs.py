@@ -1,7 +1,5 @@
 """Compares preemption with a plain search, and shows that the comparison finds faults of the dry runs."""
 
-from __future__ import annotations
-
 from collections import deque
 from itertools import chain, cycle
 

@@ -1,7 +1,5 @@
 """Declaring function plugins pure changes no decision: streams of pods and changes, decided both ways."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """A scheduler that restarts before every pod makes the same decisions as one that received every change."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given, settings

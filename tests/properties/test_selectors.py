@@ -1,7 +1,5 @@
 """Random selectors select the device, don't compile, or fail on the device, as the evaluation of their trees does."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

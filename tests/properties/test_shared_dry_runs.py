@@ -1,7 +1,5 @@
 """Preemptors that share dry runs and verdicts decide as a scheduler that shares nothing."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

@@ -1,7 +1,5 @@
 """Sharing changes no decision: streams of pods and changes, decided with and without it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,13 +1,12 @@
 """Compares the volume search over all nodes at once with a plain loop over nodes, claims and volumes, as upstream's."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.documents import of_kind
 
 from bayplan.api.kinds import (
     CSI_DRIVER,
@@ -86,14 +85,7 @@ def a_room(rng, number):
 
 
 def a_class(name, provisioner, **fields):
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        "volumeBindingMode": "WaitForFirstConsumer",
-        **fields,
-    }
+    return of_kind("StorageClass", name, provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer", **fields)
 
 
 def plain(claims, volumes, rooms, topologies, node):

@@ -1,7 +1,5 @@
 """Compares whole-table filters and scores with simple loops over nodes that compute with Go's integers."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given, settings

@@ -1,5 +1,6 @@
 import pytest
 from queue_builders import Gate, attempt, fail, make_pod, make_queue, names
+from tests.support.tables import cases
 
 from bayplan.framework.changes import NODE_ADD, NODE_DELETE, UNSCHEDULABLE_TIMEOUT, UNSCHEDULED_POD_UPDATE
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint, Topics
@@ -30,13 +31,7 @@ def test_gated_pod_is_not_popped_and_has_a_message():
     assert queued.initial_attempt_at is None
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        pytest.param({}, Place.ACTIVE, id="released"),
-        pytest.param({"gate": "Gate", "x": "y"}, Place.GATED, id="still gated"),
-    ],
-)
+@cases("labels, expected", {"released": ({}, Place.ACTIVE), "still gated": ({"gate": "Gate", "x": "y"}, Place.GATED)})
 def test_update_runs_the_gating_plugin_again(labels, expected):
     queue, _ = _gated_queue()
     queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
@@ -47,13 +42,13 @@ def test_update_runs_the_gating_plugin_again(labels, expected):
     assert queued.message == ("" if expected is Place.ACTIVE else "held back by Gate")
 
 
-@pytest.mark.parametrize(
-    ("event", "asks"),
-    [
-        pytest.param(NODE_ADD, True, id="registered"),
-        pytest.param(NODE_DELETE, False, id="not registered by the gating plugin"),
-        pytest.param(UNSCHEDULED_POD_UPDATE, False, id="registered by another plugin"),
-    ],
+@cases(
+    "event, asks",
+    {
+        "registered": (NODE_ADD, True),
+        "not registered by the gating plugin": (NODE_DELETE, False),
+        "registered by another plugin": (UNSCHEDULED_POD_UPDATE, False),
+    },
 )
 def test_only_events_of_the_gating_plugin_run_it_again(event, asks):
     queue, gate = _gated_queue(Gate=[EventHint(NODE_ADD)], Fit=[EventHint(UNSCHEDULED_POD_UPDATE)])
@@ -89,14 +84,14 @@ def test_gates_run_in_order_starting_with_the_gating_plugin():
     assert names(queue, 0) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("prepare", "move"),
-    [
-        pytest.param(["Fit"], lambda queue, _: queue.move_on_event(NODE_ADD, None, None, 0.5), id="to backoff"),
-        pytest.param(["Fit"], lambda queue, _: queue.move_on_event(NODE_ADD, None, None, 50), id="to active"),
-        pytest.param(["Fit"], lambda queue, pod: queue.activate([pod], 1), id="activated"),
-        pytest.param(["Fit"], lambda queue, _: queue.flush(400), id="flushed"),
-    ],
+@cases(
+    "prepare, move",
+    {
+        "to backoff": (["Fit"], lambda queue, _: queue.move_on_event(NODE_ADD, None, None, 0.5)),
+        "to active": (["Fit"], lambda queue, _: queue.move_on_event(NODE_ADD, None, None, 50)),
+        "activated": (["Fit"], lambda queue, pod: queue.activate([pod], 1)),
+        "flushed": (["Fit"], lambda queue, _: queue.flush(400)),
+    },
 )
 def test_pod_can_be_gated_whenever_it_leaves_unschedulable(prepare, move):
     queue, gate = _gated_queue()
@@ -127,16 +122,16 @@ def test_leaving_backoff_runs_no_gates():
     assert gate.asked == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        pytest.param(Status.unschedulable("later"), "later", id="a status"),
-        pytest.param(Status.unresolvable("never"), "never", id="unresolvable"),
-        pytest.param(Status.error("broken"), "broken", id="an error"),
-        pytest.param("because", "because", id="a reason"),
-        pytest.param(42, "expected None, a reason (str) or a Status", id="invalid result"),
-        pytest.param(ZeroDivisionError("oops"), "ZeroDivisionError: oops", id="raises"),
-    ],
+@cases(
+    "answer, message",
+    {
+        "a status": (Status.unschedulable("later"), "later"),
+        "unresolvable": (Status.unresolvable("never"), "never"),
+        "an error": (Status.error("broken"), "broken"),
+        "a reason": ("because", "because"),
+        "invalid result": (42, "expected None, a reason (str) or a Status"),
+        "raises": (ZeroDivisionError("oops"), "ZeroDivisionError: oops"),
+    },
 )
 def test_pre_enqueue_result_gates_the_pod(answer, message, caplog):
     queue, gate = _gated_queue()

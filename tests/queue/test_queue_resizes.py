@@ -1,7 +1,5 @@
 """Pods on nodes whose resize is deferred, in the scheduling queue."""
 
-from __future__ import annotations
-
 import pytest
 from queue_builders import SCHEDULER, Gate, attempt, by_priority, counts, make_pod, names, queues
 from tests.support.tables import cases

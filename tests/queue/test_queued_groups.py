@@ -290,11 +290,7 @@ def test_entries_are_counted_and_pods_too():
     queue = queue_of("a", "b")
     queue.add(make_pod("single"), 0)
     queue.add(member("c", "blue", gated=True), 0)
-    assert queue.entries() == {
-        (Place.ACTIVE, "podgroup"): 1,
-        (Place.ACTIVE, "pod"): 1,
-        (Place.GATED, "podgroup"): 1,
-    }
+    assert queue.entries() == {(Place.ACTIVE, "podgroup"): 1, (Place.ACTIVE, "pod"): 1, (Place.GATED, "podgroup"): 1}
     assert queue.incoming == {(Place.ACTIVE, "UnschedulablePodAdd"): 3, (Place.GATED, "UnschedulablePodAdd"): 1}
     assert queue.incoming_entries() == {
         (Place.ACTIVE, "UnschedulablePodAdd", "podgroup"): 1,

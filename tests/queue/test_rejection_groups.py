@@ -133,10 +133,7 @@ def test_pod_without_backoff_is_requeued_first():
     assert places(queue)["d"] == "active"
 
 
-@given(
-    st.lists(st.integers(0, 3), min_size=2, max_size=8),
-    st.lists(st.integers(0, 12), min_size=1, max_size=4),
-)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.lists(st.integers(0, 12), min_size=1, max_size=4))
 def test_pods_are_requeued_by_the_end_of_their_backoff_then_in_order(failures, gaps):
     """Each is the first by a plain search: of the pods whose backoff has ended, the one that waits longest."""
     queue = make_queue(NODES)

@@ -1,7 +1,5 @@
 """A recording at any of its moments: against replays up to each decision, and other policies against `OtherPolicy`."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The files of recordings: what is written is read again, old versions too, and no more is kept than asked."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Redacted recordings: nothing that users named is left in them, and equal names stay equal."""
 
-from __future__ import annotations
-
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A queue with groups is the same after it was restored from a checkpoint."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """An attempt calls plugins through `Options.call`, and only through it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

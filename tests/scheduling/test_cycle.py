@@ -1,7 +1,5 @@
 """The scheduling cycle: outcomes, messages, nominated pods."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Attempts with extenders: the requests to them, and the effect of the replies. No extender runs here."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.gangs import Gang, GangOutcome, GangVictims, Placement, PreemptionRules
 from bayplan.framework.interface import Plugin
@@ -24,10 +23,12 @@ def pods(count, cpu="1", **fields):
 
 
 def planned(cluster, members, *, start=PodRun.start):
-    """The plan of an attempt of the gang."""
+    """The plan of an attempt of the gang, which leaves the cluster as it is."""
     unit = Unit(members.members[0], members, Namer(), members.members)
-    options = Options(start=start)
-    return run(attempt(unit, cluster.profile, cluster.state, random.Random(0), options))
+    before = snapshot(cluster.state)
+    plan = run(attempt(unit, cluster.profile, cluster.state, random.Random(0), Options(start=start)))
+    assert snapshot(cluster.state) == before
+    return plan
 
 
 class Namer:
@@ -65,11 +66,7 @@ CASES = {
         0,
         f"gang red: 0 of 5 members fit; the next one: {LACKING}",
     ),
-    "too few members": (
-        gang(*pods(2), needed=3),
-        0,
-        "gang red: 2 of 3 members exist",
-    ),
+    "too few members": (gang(*pods(2), needed=3), 0, "gang red: 2 of 3 members exist"),
 }
 
 
@@ -77,7 +74,6 @@ CASES = {
 @pytest.mark.parametrize(("members", "fitting", "message"), CASES.values(), ids=CASES)
 def test_members_count_on_their_nodes_for_later_members(members, fitting, message, whole):
     cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"))
-    before = snapshot(cluster.state)
     plan = planned(cluster, replace(members, whole=whole))
     assert sum(1 for decision in plan.decisions if decision.node) == fitting
     if message:
@@ -87,7 +83,6 @@ def test_members_count_on_their_nodes_for_later_members(members, fitting, messag
     else:
         assert (len(plan.placed), plan.outcome) == (fitting, GangOutcome.PLACED)
         assert plan.all_or_none
-    assert snapshot(cluster.state) == before
 
 
 def test_attempt_stops_once_too_few_members_can_fit():
@@ -197,13 +192,11 @@ def test_a_failing_plugin_ends_the_attempt():
 
 def test_a_gang_preempts_if_it_fits_then():
     cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"), low("x", "a"), low("y", "b"))
-    before = snapshot(cluster.state)
     plan = planned(cluster, gang(*pods(4)))
     assert plan.placed == []
     assert sorted(victim.name for each in plan.preemptions for victim in each.victims) == ["x", "y"]
     assert sorted(refusal.nominated_node for refusal in plan.refused) == ["a", "a", "b", "b"]
     assert plan.message == "gang red: 4 of 4 members fit once 2 pods of lower priority are gone"
-    assert snapshot(cluster.state) == before
 
 
 def test_a_gang_that_does_not_fit_either_way_preempts_nothing():
@@ -219,9 +212,7 @@ def test_assumed_and_nominated_pods_are_restored():
     state.assume(low("y", ""), "b")
     members = pods(4)
     state.nominations.add(members[0], "b")
-    before = snapshot(state)
     assert planned(cluster, gang(*members)).preemptions
-    assert snapshot(state) == before
     assert state.is_assumed("default-y")
     assert not state.is_assumed("default-x")
 
@@ -342,7 +333,6 @@ class ReleasedSeats(Seats):
 @pytest.mark.parametrize(("seats", "undo"), [(Seats(), "unreserve"), (ReleasedSeats(), "release")])
 def test_members_reserve_in_order_and_release_in_reverse(seats, undo):
     cluster = make_cluster(make_node("a", cpu="4"), plugins=[seats])
-    before = snapshot(cluster.state)
     plan = planned(cluster, gang(*pods(2)))
     assert outcome(plan) == ({"red-0": "a", "red-1": "a"}, GangOutcome.PLACED)
     assert seats.calls == [
@@ -351,39 +341,35 @@ def test_members_reserve_in_order_and_release_in_reverse(seats, undo):
         (undo, "red-1", "a"),
         (undo, "red-0", "a"),
     ]
-    assert (snapshot(cluster.state), seats.taken) == (before, set())
+    assert seats.taken == set()
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected", "message"),
-    [
-        pytest.param(
+@cases(
+    "answer, expected, message",
+    {
+        "rejected": (
             "no seat is left",
             GangOutcome.REFUSED,
             "gang red: 2 of 3 members fit; the next one: 0/1 nodes are available: 1 no seat is left.",
-            id="rejected",
         ),
-        pytest.param(
+        "failed": (
             Status.error("the seats are on fire"),
             GangOutcome.ERROR,
             'gang red: 2 of 3 members fit; the next one: running Reserve plugin "Seats": the seats are on fire',
-            id="failed",
         ),
-        pytest.param(
+        "raised": (
             ValueError("a bug"),
             GangOutcome.ERROR,
             'gang red: 2 of 3 members fit; the next one: running Reserve plugin "Seats": ValueError: a bug',
-            id="raised",
         ),
-    ],
+    },
 )
 def test_a_member_that_reserve_does_not_accept(answer, expected, message):
     seats = Seats(answer)
     cluster = make_cluster(make_node("a", cpu="4"), plugins=[seats])
-    before = snapshot(cluster.state)
     plan = planned(cluster, gang(*pods(3)))
     assert (plan.outcome, plan.message) == (expected, message)
-    assert (snapshot(cluster.state), seats.taken) == (before, set())
+    assert seats.taken == set()
     assert plan.shortfall.next.pod.name == "red-2"
     rejected = expected is GangOutcome.REFUSED
     assert ("Seats" in plan.shortfall.next.diagnosis.unschedulable_plugins) == rejected
@@ -393,10 +379,8 @@ def test_victims_are_back_where_reserve_rejects_their_preemptor():
     seats = Seats()
     seats.taken = {"x", "y"}
     cluster = make_cluster(make_node("a", cpu="2"), low("x", "a"), plugins=[seats])
-    before = snapshot(cluster.state)
     plan = planned(cluster, gang(*pods(2, priority=5)))
     assert (plan.outcome, plan.preemptions) == (GangOutcome.REFUSED, [])
-    assert snapshot(cluster.state) == before
 
 
 def test_shortfall():

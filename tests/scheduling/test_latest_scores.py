@@ -1,7 +1,5 @@
 """Shared runs score nodes only when a decision needs the scores, and the decision is that of a plain run."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """percentageOfNodesToScore: how many nodes are filtered, which ones, and where the next pod starts."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A pod that is equal to a refused one is refused without calling plugins, until the state changes."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Pods with hundreds of terms are decided within a second, which needs an index of the pods on nodes."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

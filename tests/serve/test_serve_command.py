@@ -1,7 +1,5 @@
 """`bayplan serve` as a process, on a live cluster that it only reads, and with bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -14,12 +12,11 @@ from contextlib import contextmanager
 
 import aiohttp
 import pytest
-from click.testing import CliRunner
 from tests.support.asked_questions import ASKED
+from tests.support.commands import bayplan
 from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
-from bayplan.cli import main
 from bayplan.insight import Snapshot
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED
 from bayplan.serve import answering
@@ -106,8 +103,7 @@ def test_bad_input_is_one_message(file, tmp_path, arguments, message):
     short.write_text("token\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         given = {"file": file, "taken": taken.getsockname()[1], "short": short}
-        result = CliRunner().invoke(main, ["serve", *(each.format(**given) for each in arguments)])
-    assert result.exit_code == 2
+        result = bayplan("serve", *(each.format(**given) for each in arguments), status=2)
     assert message.format(**given) in result.stderr
     assert isinstance(result.exception, SystemExit)
 

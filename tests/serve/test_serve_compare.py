@@ -1,7 +1,5 @@
 """compare over HTTP and for assistants: the answer of `bayplan compare`, about the history that the server has."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
@@ -9,16 +7,15 @@ import time
 import msgspec
 import pytest
 import yaml
-from click.testing import CliRunner
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 from tests.support.asked_questions import CONFIGURATION
 from tests.support.assistants import assistant, called, refused
+from tests.support.commands import bayplan
 from tests.support.served_questions import served_objects, small_cluster
 
 from bayplan.backtest.questions import history_questions
-from bayplan.cli import main
 from bayplan.insight import Insight, Snapshot
 from bayplan.serve.replies import LINES
 from bayplan.simulation.happenings import PodArrives
@@ -55,8 +52,7 @@ async def test_http_and_assistants_give_the_answer_of_the_command(case, folder, 
     for name, document in files.items():
         (tmp_path / name).write_text(yaml.safe_dump(document))
     question = msgspec.convert(parameters, history_questions(folder)["compare"])
-    done = CliRunner().invoke(main, [*question.command()[1:], "-o", "json"])
-    assert done.exit_code == 0, done.output
+    done = bayplan(*question.command()[1:], "-o", "json")
     expected = json.loads(done.stdout.replace("prices.yaml:", "prices:"))
     async with served_objects(*small_cluster(), history=folder) as client:
         assert await client.ask("compare", **parameters) == expected
@@ -133,8 +129,7 @@ async def test_what_cannot_be_compared_is_one_line(folder, parameters, message):
 def test_history_that_does_not_exist_is_one_message(tmp_path):
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(small_cluster())}))
-    result = CliRunner().invoke(main, ["serve", "--from", str(cluster), "--history", str(tmp_path / "none")])
-    assert result.exit_code == 2
+    result = bayplan("serve", "--from", cluster, "--history", tmp_path / "none", status=2)
     assert str(tmp_path / "none") in result.stderr
     assert isinstance(result.exception, SystemExit)
 

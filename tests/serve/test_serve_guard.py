@@ -1,7 +1,5 @@
 """Only requests with the token, to an address of the server, and from no other site are answered."""
 
-from __future__ import annotations
-
 import aiohttp
 import pytest
 from tests.support.served_questions import served_objects, small_cluster

@@ -1,7 +1,5 @@
 """Limits of size and time, many clients, and clients that don't read."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -3,8 +3,6 @@
 BAYPLAN_OPENAPI_REQUESTS is the number of requests; .ci/run sets it. Without it, there are a few.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The blocks of docs/serve.md run in their order, in a fresh folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

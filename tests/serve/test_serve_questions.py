@@ -1,7 +1,5 @@
 """Every question gets the same answer over HTTP, from the Python API, and from the command that a person would type."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

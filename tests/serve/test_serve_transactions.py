@@ -1,7 +1,5 @@
 """Transactions: what was done stays in them, is undone by a rollback, and changes nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec
@@ -10,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.insight.small_clusters import Maker
 from tests.support.asked_questions import ASKED, WORKLOAD
+from tests.support.documents import of_kind
 from tests.support.served_questions import new_pod, node, pod, served_objects, small_cluster
 from tests.support.waiting import until
 
@@ -124,12 +123,7 @@ def test_invalid_objects_are_refused_and_nothing_is_placed(objects, message):
 
 
 def test_quota_counts_what_is_placed():
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "pods", "namespace": "default"},
-        "spec": {"hard": {"pods": "3"}},
-    }
+    quota = of_kind("ResourceQuota", "pods", metadata={"namespace": "default"}, spec={"hard": {"pods": "3"}})
     transactions, one = opened(node("a"), quota)
     transactions.place(one, [new_pod(f"new-{number}") for number in range(3)], silent)
     with pytest.raises(QuestionError, match="exceeded quota"):

@@ -1,9 +1,8 @@
 """Shared by the tests of the service: pods, a manual clock, and a client with scripted replies."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +20,18 @@ from bayplan.service.services import Services
 
 __all__ = ["here"]  # a fixture
 pytest_asyncio_loop_factories = loop_factories
+
+
+@asynccontextmanager
+async def writing(writer):
+    """Run a writer, and let it write what it has at the end."""
+    task = asyncio.create_task(writer.run())
+    try:
+        yield writer
+        await writer.drain(5)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class StillClock:

@@ -1,7 +1,5 @@
 """TLS handshakes in memory."""
 
-from __future__ import annotations
-
 import ssl
 
 

@@ -1,7 +1,5 @@
 """Work that plugins start with `handle.start`."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

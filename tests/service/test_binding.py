@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.service.conftest import events_of, make_pod, make_runtime, watch_pods
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
@@ -148,14 +149,14 @@ async def test_binds(client, clock) -> None:
     assert client.requests == [("bind", "default", "web", "a", "uid-web")]
 
 
-@pytest.mark.parametrize(
-    ("answer", "then"),
-    [
-        pytest.param(LOST, [seen("a")], id="reply lost, bound"),
-        pytest.param(SERVER_ERROR, [seen("a")], id="500, bound"),
-        pytest.param(CONFLICT, [seen("a")], id="409, bound by an earlier attempt"),
-        pytest.param(LOST, [LOST, SERVER_ERROR, ApiError(403), seen("a")], id="bound, seen late"),
-    ],
+@cases(
+    "answer, then",
+    {
+        "reply lost, bound": (LOST, [seen("a")]),
+        "500, bound": (SERVER_ERROR, [seen("a")]),
+        "409, bound by an earlier attempt": (CONFLICT, [seen("a")]),
+        "bound, seen late": (LOST, [LOST, SERVER_ERROR, ApiError(403), seen("a")]),
+    },
 )
 async def test_a_binding_that_took_effect_counts_whatever_the_reply(client, clock, answer, then) -> None:
     client.will("bind", answer)
@@ -165,16 +166,16 @@ async def test_a_binding_that_took_effect_counts_whatever_the_reply(client, cloc
     assert [request[0] for request in client.requests].count("bind") == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "then"),
-    [
-        pytest.param(TransportError("refused", sent=False), [seen(None)], id="never arrived"),
-        pytest.param(SERVER_ERROR, [seen(None)], id="500, not bound"),
-        pytest.param(CONFLICT, [seen("b")], id="another scheduler was faster"),
-        pytest.param(LOST, [seen("a", uid="another")], id="another pod of the same name"),
-        pytest.param(GONE, [], id="404"),
-        pytest.param(LOST, [GONE], id="deleted since"),
-    ],
+@cases(
+    "answer, then",
+    {
+        "never arrived": (TransportError("refused", sent=False), [seen(None)]),
+        "500, not bound": (SERVER_ERROR, [seen(None)]),
+        "another scheduler was faster": (CONFLICT, [seen("b")]),
+        "another pod of the same name": (LOST, [seen("a", uid="another")]),
+        "404": (GONE, []),
+        "deleted since": (LOST, [GONE]),
+    },
 )
 async def test_a_binding_that_took_no_effect_is_undone(client, clock, answer, then) -> None:
     client.will("bind", answer)
@@ -182,13 +183,13 @@ async def test_a_binding_that_took_no_effect_is_undone(client, clock, answer, th
     (await Setting(client, clock).bind()).assert_undone()
 
 
-@pytest.mark.parametrize(
-    ("answers", "then"),
-    [
-        pytest.param([LOST, None], [seen(None)], id="bound by the second request"),
-        pytest.param([LOST, LOST, None], [seen(None), seen(None)], id="bound by the third request"),
-        pytest.param([LOST, CONFLICT], [seen(None), seen("a")], id="the first request is carried out late"),
-    ],
+@cases(
+    "answers, then",
+    {
+        "bound by the second request": ([LOST, None], [seen(None)]),
+        "bound by the third request": ([LOST, LOST, None], [seen(None), seen(None)]),
+        "the first request is carried out late": ([LOST, CONFLICT], [seen(None), seen("a")]),
+    },
 )
 async def test_a_binding_whose_reply_is_lost_is_repeated_while_the_pod_stays_assumed(client, clock, answers, then):
     client.will("bind", *answers)
@@ -235,13 +236,13 @@ class Extending:
 NO_ANSWER = ExtenderError("no answer within 5 s")
 
 
-@pytest.mark.parametrize(
-    ("answer", "then", "requests"),
-    [
-        pytest.param(True, [], [], id="it binds"),
-        pytest.param(False, [], ["bind"], id="it leaves the pod to the plugins"),
-        pytest.param(NO_ANSWER, [seen("a")], ["get"], id="reply lost, bound"),
-    ],
+@cases(
+    "answer, then, requests",
+    {
+        "it binds": (True, [], []),
+        "it leaves the pod to the plugins": (False, [], ["bind"]),
+        "reply lost, bound": (NO_ANSWER, [seen("a")], ["get"]),
+    },
 )
 async def test_an_extender_binds(client, clock, answer, then, requests) -> None:
     client.will("get", *then)
@@ -287,19 +288,18 @@ class PreBinder(Plugin):
         return self.answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        pytest.param(Status.error("disk is away"), 'running PreBind plugin "PreBinder": disk is away', id="an error"),
-        pytest.param("not here", "not here", id="a refusal"),
-        pytest.param(RuntimeError("boom"), 'running PreBind plugin "PreBinder": RuntimeError: boom', id="an exception"),
-        pytest.param(42, 'running PreBind plugin "PreBinder": returned 42', id="nonsense"),
-        pytest.param(
+@cases(
+    "answer, message",
+    {
+        "an error": (Status.error("disk is away"), 'running PreBind plugin "PreBinder": disk is away'),
+        "a refusal": ("not here", "not here"),
+        "an exception": (RuntimeError("boom"), 'running PreBind plugin "PreBinder": RuntimeError: boom'),
+        "nonsense": (42, 'running PreBind plugin "PreBinder": returned 42'),
+        "a refused request": (
             ApiError(403, "Forbidden", 'claims "c" is forbidden'),
             'running PreBind plugin "PreBinder": claims "c" is forbidden',
-            id="a refused request",
         ),
-    ],
+    },
 )
 async def test_a_failing_pre_bind_is_undone(client, clock, answer, message) -> None:
     setting = await Setting(client, clock, PreBinder(answer)).bind()

@@ -1,7 +1,5 @@
 """Plugins that fail or answer wrongly at one point, at first: the attempt fails, and the pod is retried."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.stories import in_virtual_time, scheduling
@@ -109,8 +107,7 @@ def told(plugins, *names):
 
     async def story():
         async with scheduling(make_node("a"), make_node("b"), plugins=plugins) as here:
-            await here.add(*names)
-            await here.settle()
+            await here.attempt(*names)
             here.nothing_is_held()
         return here
 

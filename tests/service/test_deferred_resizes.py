@@ -3,8 +3,6 @@
 The cases are those of upstream's integration tests: a node of 300m, and a pod that is resized from 100m to 300m there.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -77,6 +75,13 @@ async def defer(here, name: str, cpu: str) -> None:
     await report(here, name, DEFERRED)
 
 
+async def run_deferred(here, to: str = "300m", **pod) -> None:
+    """Create the running pod `grows`, whose resize is deferred."""
+    await run(here, "grows", "100m", priority=10, **pod)
+    await defer(here, "grows", to)
+    await here.settle()
+
+
 def queued(here) -> list[tuple[str, str]]:
     return sorted((each.pod.name, each.place.value) for each in here.scheduler.queue)
 
@@ -136,9 +141,7 @@ async def test_victims_are_chosen_as_for_pods_without_a_node(here, others, resiz
     to = spec.pop("to", "300m")
     for name, (cpu, priority) in others.items():
         await run(here, name, cpu, priority=priority)
-    await run(here, "grows", "100m", priority=10, **spec)
-    await defer(here, "grows", to)
-    await here.settle()
+    await run_deferred(here, to, **spec)
     assert here.evicted() == evicted
     assert queued(here) == [("grows", "unschedulable")]
     assert not (await here.client.get(POD, "grows", "default")).status.nominatedNodeName
@@ -152,9 +155,7 @@ async def test_a_node_may_forbid_it(here):
     await here.add_node("n", "300m")
     await forbid(here, "example.com/autoscaler")
     await run(here, "low", "200m")
-    await run(here, "grows", "100m", priority=10)
-    await defer(here, "grows", "300m")
-    await here.settle()
+    await run_deferred(here)
     assert here.evicted() == set()
     assert queued(here) == [("grows", "unschedulable")]
     await forbid(here, "example.com/autoscaler", "example.com/another")
@@ -181,9 +182,7 @@ LEAVES = {
 async def test_a_pod_leaves_the_queue(here, change):
     await here.add_node("n", "300m")
     await run(here, "same", "200m", priority=10)
-    await run(here, "grows", "100m", priority=10)
-    await defer(here, "grows", "300m")
-    await here.settle()
+    await run_deferred(here)
     assert queued(here) == [("grows", "unschedulable")]
     await change(here)
     await here.settle()
@@ -246,9 +245,7 @@ async def test_what_happens_on_its_own_node_wakes_a_pod(here, change, more):
 async def test_nobody_is_evicted_without_the_gate(here):
     await here.add_node("n", "300m")
     await run(here, "low", "200m")
-    await run(here, "grows", "100m", priority=10)
-    await defer(here, "grows", "300m")
-    await here.settle()
+    await run_deferred(here)
     assert here.evicted() == set()
     assert queued(here) == []
 
@@ -259,9 +256,7 @@ async def test_the_budgets_of_victims_are_heeded(here):
     await here.create(POD_DISRUPTION_BUDGET, {"metadata": {"name": "b"}, "spec": spec})
     for name in ("low-1", "low-2"):
         await run(here, name, "200m")
-    await run(here, "grows", "100m", priority=10)
-    await defer(here, "grows", "300m")
-    await here.settle()
+    await run_deferred(here)
     assert here.evicted() == {"low-2"}
 
 

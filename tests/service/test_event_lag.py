@@ -1,7 +1,5 @@
 """How far events lag behind bindings while the API server is busy or slow, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec

@@ -1,8 +1,5 @@
-import asyncio
-from contextlib import asynccontextmanager
-
 import msgspec
-from tests.service.conftest import make_pod
+from tests.service.conftest import make_pod, writing
 from tests.support.tables import cases
 
 from bayplan.client import ApiError, TransportError, events
@@ -10,24 +7,12 @@ from bayplan.service import event_recorder
 from bayplan.service.event_recorder import EventRecorder
 
 
-@asynccontextmanager
-async def writing(recorder: EventRecorder):
-    task = asyncio.create_task(recorder.run())
-    try:
-        yield
-        await recorder.drain(5)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 def failed(recorder: EventRecorder, pod, note: str = "0/1 nodes are available.") -> None:
     recorder.record(pod, "test", "Warning", "FailedScheduling", "Scheduling", note)
 
 
 async def test_events_equal_those_of_upstream(client, clock) -> None:
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         recorder.record(make_pod(), "test", "Normal", "Scheduled", "Binding", "Successfully assigned default/web to a")
     [(_, method, path, body)] = client.requests
     event = msgspec.json.decode(body)
@@ -50,8 +35,7 @@ async def test_events_equal_those_of_upstream(client, clock) -> None:
 
 
 async def test_a_repetition_starts_a_series_and_further_ones_are_counted(client, clock) -> None:
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         for _ in range(5):
             failed(recorder, make_pod())
     assert [request[0] for request in client.requests] == ["request", "patch"]
@@ -61,8 +45,7 @@ async def test_a_repetition_starts_a_series_and_further_ones_are_counted(client,
 
 @cases("other", {"another name": make_pod("other"), "another uid": make_pod(uid="another")})
 async def test_event_of_another_pod_is_not_a_repetition(client, clock, other) -> None:
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         failed(recorder, make_pod())
         failed(recorder, other)
     assert [request[0] for request in client.requests] == ["request", "request"]
@@ -70,8 +53,7 @@ async def test_event_of_another_pod_is_not_a_repetition(client, clock, other) ->
 
 async def test_series_of_an_expired_event_starts_over(client, clock) -> None:
     client.will("patch", ApiError(404, "NotFound"))
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         failed(recorder, make_pod())
         failed(recorder, make_pod())
     last = msgspec.json.decode(client.requests[-1][3])
@@ -81,16 +63,14 @@ async def test_series_of_an_expired_event_starts_over(client, clock) -> None:
 async def test_event_is_retried_after_a_server_error(client, clock, monkeypatch) -> None:
     monkeypatch.setattr(events, "_RETRY_SECONDS", 0)
     client.will("request", TransportError("refused", sent=False), ApiError(503), ApiError(429))
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         failed(recorder, make_pod())
     assert len(client.requests) == 4
 
 
 async def test_a_refused_status_is_dropped(client, clock, caplog) -> None:
     client.will("request", ApiError(422, "Invalid", "no such field"))
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         failed(recorder, make_pod())
     assert len(client.requests) == 1
     assert "no such field" in caplog.text
@@ -106,8 +86,7 @@ async def test_excess_events_are_dropped_and_counted(client, clock, caplog, monk
 
 
 async def test_long_note_is_truncated(client, clock) -> None:
-    recorder = EventRecorder(client, clock)
-    async with writing(recorder):
+    async with writing(EventRecorder(client, clock)) as recorder:
         failed(recorder, make_pod(), "x" * 2000)
     note = msgspec.json.decode(client.requests[0][3])["note"]
     assert len(note) == events.NOTE_LIMIT

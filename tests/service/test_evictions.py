@@ -1,7 +1,5 @@
 """Evictions against scripted replies: victims are evicted in order, and no preemptor is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 
@@ -85,10 +83,7 @@ class Setting:
         for victim in victims:
             state.set_pod(victim)
         preemption = DefaultPreemption(OfflineHandle(state))
-        profile = Profile(
-            "test",
-            {Point.QUEUE_SORT: [Sort()], Point.FILTER: [Fits()], Point.PRE_ENQUEUE: [preemption]},
-        )
+        profile = Profile("test", {Point.QUEUE_SORT: [Sort()], Point.FILTER: [Fits()], Point.PRE_ENQUEUE: [preemption]})
         self.services = Services.of(self.client, clock, state=state)
         runtime = make_runtime(self.services, profile)
         if bindings is not None:

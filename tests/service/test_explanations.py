@@ -1,7 +1,5 @@
 """The log lines about a decision at each level."""
 
-from __future__ import annotations
-
 import json
 import logging
 

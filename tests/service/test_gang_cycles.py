@@ -1,7 +1,5 @@
 """Gangs in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -32,8 +30,7 @@ async def test_attempt_of_the_last_member_schedules_the_whole_gang(here):
 
 
 async def test_a_gang_is_pending_until_the_first_node_is_added(here):
-    await here.add("one", "two", least=2)
-    await here.settle()
+    await here.attempt("one", "two", least=2)
     expected = "gang crew: 0 of 2 members fit; the next one: no nodes available to schedule pods"
     assert set(here.reasons().values()) == {expected}
     await here.add_node("a")
@@ -43,8 +40,7 @@ async def test_a_gang_is_pending_until_the_first_node_is_added(here):
 
 async def test_members_that_are_not_needed_are_scheduled_one_by_one(here):
     await here.add_node("a", cpu="3")
-    await here.add(*(f"m-{number}" for number in range(5)), least=2)
-    await here.settle()
+    await here.attempt(*(f"m-{number}" for number in range(5)), least=2)
     assert len(here.nodes()) == 3
     reasons = here.reasons()
     assert len(reasons) == 2
@@ -73,8 +69,7 @@ class Reluctant(Plugin):
 @pytest.mark.scheduler(plugins=[Gangs, Reluctant])
 async def test_a_gang_with_a_member_that_reserve_rejects_is_pending(here):
     await here.add_node("a", cpu="4")
-    await here.add(*(f"m-{number}" for number in range(4)), least=4)
-    await here.settle()
+    await here.attempt(*(f"m-{number}" for number in range(4)), least=4)
     assert here.nodes() == {}
     here.nothing_is_held()
     reasons = here.reasons()
@@ -98,8 +93,7 @@ class RejectsInPermit(Plugin):
 @pytest.mark.scheduler(plugins=[Gangs, RejectsInPermit])
 async def test_a_member_rejected_by_permit_undoes_the_others(here):
     await here.add_node("a", cpu="4")
-    await here.add(*(f"m-{number}" for number in range(4)), least=4)
-    await here.settle()
+    await here.attempt(*(f"m-{number}" for number in range(4)), least=4)
     assert here.nodes() == {}
     here.nothing_is_held()
     reasons = here.reasons()
@@ -122,23 +116,20 @@ class Keeper(Plugin):
 @pytest.mark.scheduler(plugins=[Gangs, Keeper])
 async def test_members_wait_for_a_gated_member(here, monkeypatch):
     await here.add_node("a", cpu="4")
-    await here.add("m-0", "m-1", "m-2", least=3)
-    await here.settle()
+    await here.attempt("m-0", "m-1", "m-2", least=3)
     here.nothing_is_held()
     assert here.reasons()["m-0"] == "gang crew: 3 members are needed; held back: m-1"
     monkeypatch.setattr(Keeper, "keeps", "")
     held = here.scheduler.state.objects[POD]["default/m-1"]
     here.scheduler.queue.activate([held], asyncio.get_running_loop().time())
-    await here.add("nudge")
-    await here.settle()
+    await here.attempt("nudge")
     assert set(here.nodes()) == {"m-0", "m-1", "m-2", "nudge"}
 
 
 async def test_members_of_another_scheduler_count_in_permit(here):
     await here.add_node("a", cpu="4")
     await here.add("theirs", least=2, by="another-scheduler")
-    await here.add("ours", least=2)
-    await here.settle()
+    await here.attempt("ours", least=2)
     assert len(here.scheduler.waiting) == 1
     assert here.nodes() == {}
     await here.client.bind("default", "theirs", "a")
@@ -150,8 +141,7 @@ async def test_members_of_another_scheduler_count_in_permit(here):
 async def test_members_of_two_profiles_are_rejected_with_a_reason(here):
     await here.add_node("a", cpu="4")
     await here.add("one", least=2)
-    await here.add("two", least=2, by="other")
-    await here.settle()
+    await here.attempt("two", least=2, by="other")
     here.nothing_is_held()
     assert here.reasons()["two"] == (
         "gang crew: 2 members are needed, and their scheduler names differ: default-scheduler, other"
@@ -165,8 +155,7 @@ LOST_BINDINGS = {"the server says no": {"answer": 500}, "no answer comes": {"dro
 async def test_a_failed_binding_is_retried(here, fault):
     await here.add_node("a", cpu="4")
     here.client.server.faults.add(Fault(subresource="binding", times=1, **fault))
-    await here.add("m-0", "m-1", "m-2", least=3)
-    await here.settle()
+    await here.attempt("m-0", "m-1", "m-2", least=3)
     assert set(here.nodes()) == {"m-0", "m-1", "m-2"}
 
 
@@ -185,8 +174,7 @@ class Broken(Plugin):
 async def test_a_plugin_error_for_one_member_affects_only_its_gang(here, monkeypatch):
     await here.add_node("a", cpu="4")
     await here.add("m-0", "m-1", "m-2", least=3)
-    await here.add("plain")
-    await here.settle()
+    await here.attempt("plain")
     assert set(here.nodes()) == {"plain"}
     here.nothing_is_held()
     problem = 'running "Broken" filter plugin: ZeroDivisionError: oh'
@@ -235,18 +223,14 @@ async def test_an_error_in_gang_of_fails_the_attempt(here, answer, reason, monke
 async def test_a_gang_is_pending_as_a_whole_until_its_victims_are_gone(here):
     await here.add_node("a", cpu="2")
     await here.add_node("b", cpu="2")
-    await here.add("low-0", "low-1", cpu="2", priority=-5)
-    await here.settle()
-    await here.add("m-0", "m-1", "m-2", "m-3", "m-4", least=5)
-    await here.settle()
+    await here.attempt("low-0", "low-1", cpu="2", priority=-5)
+    await here.attempt("m-0", "m-1", "m-2", "m-3", "m-4", least=5)
     assert set(here.nodes()) == {"low-0", "low-1"}, "a gang that does not fit even then evicts no pod"
     await here.delete("m-4")
     await here.delete("m-3")
-    await here.add("m-5", least=4)
-    await here.settle()
+    await here.attempt("m-5", least=4)
     assert set(here.nodes()) == {"low-0", "low-1"}
-    await here.add("m-6", least=4)
-    await here.settle()
+    await here.attempt("m-6", least=4)
     nodes = here.nodes()
     assert sorted(nodes.values()) == ["a", "a", "b", "b"]
     assert {"low-0", "low-1"} & set(nodes) == set()
@@ -256,8 +240,7 @@ async def test_a_gang_evicts_no_other_pods_while_its_victims_terminate(here):
     for name in ("a", "b"):
         await here.add_node(name, cpu="1")
     await here.add("low-0", priority=-10)
-    await here.add("low-1", priority=-5)
-    await here.settle()
+    await here.attempt("low-1", priority=-5)
     await here.add_node("c", cpu="1")
     here.client.server.faults.add(Fault(verb="delete", name="low-0", answer=500, times=3))
     await here.add("m-0", "m-1", least=2)

@@ -1,7 +1,5 @@
 """Attempts that take long give way to other pods, and go on afterwards."""
 
-from __future__ import annotations
-
 import random
 import time
 from contextlib import suppress

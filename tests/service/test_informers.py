@@ -5,6 +5,8 @@ import pytest
 from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod, make_runtime, watch_nodes, watch_pods
+from tests.support.documents import of_kind
+from tests.support.tables import cases
 
 from bayplan.executor.handlers import Receiver, SentNode
 from bayplan.framework.interface import Plugin
@@ -53,14 +55,14 @@ def watched(client, clock) -> Watched:
     return Watched(client, clock)
 
 
-@pytest.mark.parametrize(
-    ("pod", "where"),
-    [
-        pytest.param(WAITING, "active", id="waiting"),
-        pytest.param(BOUND, "on a", id="bound"),
-        pytest.param(DONE, "nowhere", id="done"),
-        pytest.param(make_pod(phase="Failed"), "nowhere", id="failed before it was bound"),
-    ],
+@cases(
+    "pod, where",
+    {
+        "waiting": (WAITING, "active"),
+        "bound": (BOUND, "on a"),
+        "done": (DONE, "nowhere"),
+        "failed before it was bound": (make_pod(phase="Failed"), "nowhere"),
+    },
 )
 def test_a_new_pod(watched, pod, where) -> None:
     watched.pods.added(pod)
@@ -166,14 +168,14 @@ def test_a_failing_change_does_not_stop_the_others(watched, caplog) -> None:
     assert "out of order" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param({"schedulerName": "test"}, True, id="ours"),
-        pytest.param({"schedulerName": "other"}, False, id="another scheduler's"),
-        pytest.param({"schedulerName": "test", "nodeName": "a"}, False, id="bound already"),
-        pytest.param("nonsense", False, id="no spec at all"),
-    ],
+@cases(
+    "spec, expected",
+    {
+        "ours": ({"schedulerName": "test"}, True),
+        "another scheduler's": ({"schedulerName": "other"}, False),
+        "bound already": ({"schedulerName": "test", "nodeName": "a"}, False),
+        "no spec at all": ("nonsense", False),
+    },
 )
 def test_an_undecodable_pod_is_reported(watched, caplog, spec, expected) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": spec})
@@ -199,25 +201,20 @@ def test_nodes_are_added_and_removed(watched) -> None:
     assert watched.state.table.live_count == 0
 
 
-@pytest.mark.parametrize(
-    ("read", "sent_on"),
-    [
-        pytest.param(
+@cases(
+    "read, sent_on",
+    {
+        "as it came where whole nodes are wanted": (
             SentNode.keep,
             {"metadata": {"name": "a", "new": 1}, "spec": {"new": [{}]}, "new": None},
-            id="as it came where whole nodes are wanted",
         ),
-        pytest.param(SentNode.read, {"metadata": {"name": "a"}, "spec": {}}, id="as it is known where not"),
-    ],
+        "as it is known where not": (SentNode.read, {"metadata": {"name": "a"}, "spec": {}}),
+    },
 )
 def test_the_json_of_nodes_is_kept_for_extenders(watched, read, sent_on) -> None:
-    document = {
-        "kind": "Node",
-        "apiVersion": "v1",
-        "metadata": {"name": "a", "new": 1, "managedFields": [{"manager": "kubelet"}]},
-        "spec": {"new": [{}]},
-        "new": None,
-    }
+    document = of_kind(
+        "Node", "a", metadata={"new": 1, "managedFields": [{"manager": "kubelet"}]}, spec={"new": [{}]}, new=None
+    )
     watched.nodes.added(read(msgspec.json.encode(document)))
     assert msgspec.json.decode(watched.state.nodes.info(0).raw) == sent_on
     watched.nodes.deleted(read(msgspec.json.encode(document)))

@@ -1,7 +1,5 @@
 """Leader election in virtual time. There are never two leaders."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools
@@ -109,6 +107,15 @@ async def spec(client):
     return (await client.get(LEASE, "kube-scheduler", "kube-system")).spec
 
 
+async def leader_and_other(time, candidate, skew=0.0):
+    """Two candidates, of which the first leads at 150."""
+    one = candidate("one")
+    await time.pass_until(101)
+    two = candidate("two", skew)
+    await time.pass_until(150)
+    return one, two
+
+
 async def test_first_candidate_keeps_the_lease(world):
     time, client, candidate = world
     one = candidate("one")
@@ -141,10 +148,7 @@ async def test_another_candidate_takes_over_an_expired_lease(world):
 
 async def test_released_lease_is_acquired_at_once(world):
     time, _, candidate = world
-    one = candidate("one")
-    await time.pass_until(101)
-    two = candidate("two")
-    await time.pass_until(150)
+    one, two = await leader_and_other(time, candidate)
     await one.stop()
     await one.elector.release()
     assert not one.elector.leads()
@@ -154,10 +158,7 @@ async def test_released_lease_is_acquired_at_once(world):
 
 async def test_leader_that_cannot_renew_stops_before_another_starts(world):
     time, _, candidate = world
-    one = candidate("one")
-    await time.pass_until(101)
-    two = candidate("two")
-    await time.pass_until(150)
+    one, two = await leader_and_other(time, candidate)
     one.fail(drop="before")
     await time.pass_until(150 + 10)
     assert not one.elector.leads()
@@ -192,10 +193,7 @@ async def test_leader_stops_when_another_holder_is_seen(world):
 @pytest.mark.parametrize("skew", [-3600.0, 3600.0])
 async def test_wrong_wall_clocks_have_no_effect(world, skew):
     time, _, candidate = world
-    one = candidate("one")
-    await time.pass_until(101)
-    two = candidate("two", skew)
-    await time.pass_until(150)
+    one, two = await leader_and_other(time, candidate, skew)
     one.wall.skew = -skew
     await time.pass_until(300)
     assert one.elector.leads()

@@ -1,7 +1,5 @@
 """The scheduling loop during calls of extenders: the state doesn't change, and other work continues."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress
@@ -9,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_pods
+from tests.support.tables import cases
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.executor.attempts import AttemptDriver
@@ -174,13 +173,13 @@ async def test_a_deleted_node_fails_the_attempt(deciding):
         assert setting.place_of(POD) is Place.BACKOFF
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        pytest.param(lambda setting: setting.pods.deleted(POD), id="deleted"),
-        pytest.param(lambda setting: setting.pods.updated(POD, version(POD, 8, terminating=True)), id="being deleted"),
-        pytest.param(lambda setting: setting.pods.updated(POD, version(POD, 8, node="b")), id="bound by another"),
-    ],
+    {
+        "deleted": lambda setting: setting.pods.deleted(POD),
+        "being deleted": lambda setting: setting.pods.updated(POD, version(POD, 8, terminating=True)),
+        "bound by another": lambda setting: setting.pods.updated(POD, version(POD, 8, node="b")),
+    },
 )
 @pytest.mark.parametrize("stage", ["filter", "score"])
 async def test_a_pod_that_is_gone_or_bound_is_dropped(deciding, change, stage):

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 from tests.service.conftest import make_pod
+from tests.support.tables import cases
 
 from bayplan.framework.calling import call
 from bayplan.framework.changes import NODE_ADD
@@ -131,13 +132,13 @@ def test_failed_attempt_is_recorded(metrics, clock, result) -> None:
     assert sums(metrics.attempts) == {(result, "test"): 2}
 
 
-@pytest.mark.parametrize(
-    ("victims", "message", "attempts", "preemptions"),
-    [
-        pytest.param(0, "", 0, 0, id="no preemption"),
-        pytest.param(0, "preemption: not helpful", 1, 0, id="unsuccessful preemption"),
-        pytest.param(3, "", 1, 1, id="with victims"),
-    ],
+@cases(
+    "victims, message, attempts, preemptions",
+    {
+        "no preemption": (0, "", 0, 0),
+        "unsuccessful preemption": (0, "preemption: not helpful", 1, 0),
+        "with victims": (3, "", 1, 1),
+    },
 )
 def test_preemptions_are_counted(metrics, clock, victims, message, attempts, preemptions) -> None:
     queued = popped(clock)
@@ -180,20 +181,18 @@ def test_decisions_are_folded_in_batches(metrics, clock, end) -> None:
 # Plugins
 
 
-@pytest.mark.parametrize(
-    ("point", "answer", "status"),
-    [
-        pytest.param("PreFilter", None, "Success", id="feasible"),
-        pytest.param("Filter", "not here", "Unschedulable", id="rejected"),
-        pytest.param("PreFilter", Status(Code.SKIP), "Skip", id="skip"),
-        pytest.param("PreFilter", Status.unresolvable("no"), "UnschedulableAndUnresolvable", id="unresolvable"),
-        pytest.param("Permit", Wait(3), "Wait", id="wait"),
-        pytest.param(
-            "PostFilter", PostFilterResult(Status.unschedulable("no")), "Unschedulable", id="unsuccessful PostFilter"
-        ),
-        pytest.param("Score", 7, "Success", id="score"),
-        pytest.param("Filter", ValueError("bug"), "Error", id="exception"),
-    ],
+@cases(
+    "point, answer, status",
+    {
+        "feasible": ("PreFilter", None, "Success"),
+        "rejected": ("Filter", "not here", "Unschedulable"),
+        "skip": ("PreFilter", Status(Code.SKIP), "Skip"),
+        "unresolvable": ("PreFilter", Status.unresolvable("no"), "UnschedulableAndUnresolvable"),
+        "wait": ("Permit", Wait(3), "Wait"),
+        "unsuccessful PostFilter": ("PostFilter", PostFilterResult(Status.unschedulable("no")), "Unschedulable"),
+        "score": ("Score", 7, "Success"),
+        "exception": ("Filter", ValueError("bug"), "Error"),
+    },
 )
 def test_plugin_is_timed_with_its_status(metrics, clock, point, answer, status) -> None:
     slow, times = Slow(clock), stopwatch(metrics)

@@ -1,7 +1,5 @@
 """All metrics of kube-scheduler exist with the same type and labels, or docs/metrics.md gives the reason."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -103,10 +101,7 @@ def test_upstream_metric_exists_unless_documented(families, name) -> None:
 SINCE_1_37 = {
     "scheduler_pending_pods": {("active",): 1, ("backoff",): 2, ("unschedulable",): 3, ("gated",): 4, ("pending",): 6},
     "scheduler_queued_entities": {("active", "pod"): 1, ("gated", "podgroup"): 2},
-    "scheduler_queue_incoming_entities": {
-        ("active", "NodeAdd", "pod"): 1,
-        ("unschedulable", "NodeAdd", "podgroup"): 2,
-    },
+    "scheduler_queue_incoming_entities": {("active", "NodeAdd", "pod"): 1, ("unschedulable", "NodeAdd", "podgroup"): 2},
 }
 
 

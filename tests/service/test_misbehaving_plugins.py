@@ -1,7 +1,5 @@
 """Any exception of a plugin, at any extension point, is its error: the scheduler continues."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 
@@ -167,10 +165,7 @@ def test_cancelling_a_binding_is_not_an_error_of_the_plugin(caplog):
 
 @pytest.mark.parametrize(
     ("method", "message"),
-    [
-        ("pre_bind", "a PreBind plugin cancelled its own task"),
-        ("bind", "a plugin cancelled the task of the binding"),
-    ],
+    [("pre_bind", "a PreBind plugin cancelled its own task"), ("bind", "a plugin cancelled the task of the binding")],
 )
 def test_binding_whose_task_a_plugin_cancels_is_undone(method, message):
     async def cancel(self, cycle, pod, node_name):

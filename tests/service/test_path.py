@@ -1,7 +1,5 @@
 """The path of a pod and of a gang, as ARCHITECTURE.md draws it, is the path through the code."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

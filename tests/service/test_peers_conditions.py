@@ -1,7 +1,5 @@
 """Pods that are rejected for the same reasons have the message of the one that was attempted for all."""
 
-from __future__ import annotations
-
 from tests.support.stories import in_virtual_time, scheduling
 
 from bayplan.testing.builders import make_node
@@ -25,8 +23,7 @@ def pending_messages(here):
 async def after_a_new_node(names, seconds):
     """The messages of pods before and after a node was added, and the attempts since then."""
     async with scheduling(make_node("small", cpu="1"), tainted("tainted-0")) as here:
-        await here.add(*names, cpu="4")
-        await here.settle()
+        await here.attempt(*names, cpu="4")
         before, attempts = pending_messages(here), attempts_of(here.scheduler)
         load(here.client.server, tainted("tainted-1"))
         await here.settle(seconds)

@@ -1,7 +1,5 @@
 """Kubernetes PodGroups in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2
@@ -20,9 +18,7 @@ FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
 async def test_the_condition_reports_how_many_members_fit_and_then_success(here):
     await here.add_node("a")
-    await here.add_group("crew", 3)
-    await here.add("one", "two", "three", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, pods=["one", "two", "three"])
     short = f"gang crew: 2 of 3 members fit; the next one: {FULL}"
     assert await here.condition("crew") == ("Unschedulable", short)
     assert here.reasons()["one"] == short
@@ -36,11 +32,8 @@ async def test_the_condition_reports_how_many_members_fit_and_then_success(here)
 
 async def test_later_members_are_scheduled_one_by_one(here):
     await here.add_node("a", cpu="3")
-    await here.add_group("crew", 2)
-    await here.add("one", "two", of="crew")
-    await here.settle()
-    await here.add("three", "four", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 2, pods=["one", "two"])
+    await here.attempt("three", "four", of="crew")
     assert set(here.nodes()) == {"one", "two", "three"}
     assert here.reasons()["four"].startswith(FULL)
     assert await here.condition("crew") == ("Scheduled", "")
@@ -49,10 +42,8 @@ async def test_later_members_are_scheduled_one_by_one(here):
 async def test_a_gang_with_too_few_members_holds_no_node(here):
     """The third member is of another scheduler. It counts once it is bound, so no member waits for it in Permit."""
     await here.add_node("a", cpu="4")
-    await here.add_group("crew", 3)
-    await here.add("one", "two", of="crew")
-    await here.add("theirs", of="crew", by="another-scheduler")
-    await here.settle()
+    await here.add_group("crew", 3, pods=["one", "two"])
+    await here.attempt("theirs", of="crew", by="another-scheduler")
     here.nothing_is_held()
     assert here.nodes() == {}
     assert (await here.condition("crew"))[0] == "Unschedulable"
@@ -64,18 +55,14 @@ async def test_a_gang_with_too_few_members_holds_no_node(here):
 @pytest.mark.scheduler(profiles=("default-scheduler", "other"))
 async def test_members_of_two_profiles(here):
     await here.add_node("a", cpu="4")
-    await here.add_group("crew", 2)
-    await here.add("one", of="crew")
-    await here.add("two", of="crew", by="other")
-    await here.settle()
+    await here.add_group("crew", 2, pods=["one"])
+    await here.attempt("two", of="crew", by="other")
     expected = "gang crew: 2 members are needed, and their scheduler names differ: default-scheduler, other"
     assert await here.condition("crew") == ("Unschedulable", expected)
 
 
 async def test_a_basic_group_is_not_a_gang(here):
-    await here.add_group("web")
-    await here.add("one", "two", of="web")
-    await here.settle()
+    await here.attempt_group("web", pods=["one", "two"])
     assert await here.condition("web") == ("Unschedulable", "no nodes available to schedule pods")
     await here.add_node("a", cpu="1")
     await here.settle()
@@ -95,9 +82,7 @@ class Broken(Plugin):
 @pytest.mark.scheduler(plugins=[Broken])
 async def test_an_error_for_one_member_fails_the_gang(here, monkeypatch):
     await here.add_node("a", cpu="4")
-    await here.add_group("crew", 3)
-    await here.add("one", "two", "zzz", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, pods=["one", "two", "zzz"])
     problem = 'running "Broken" filter plugin: ZeroDivisionError: oh'
     expected = f"gang crew: 1 of 3 members fit; the next one: {problem}"
     assert await here.condition("crew") == ("SchedulerError", expected)
@@ -109,9 +94,7 @@ async def test_an_error_for_one_member_fails_the_gang(here, monkeypatch):
 async def test_a_condition_is_retried_until_the_server_accepts_it(here):
     here.client.server.faults.add(Fault(verb="patch", resource=POD_GROUP_V1ALPHA2.plural, answer=500, times=3))
     await here.add_node("a")
-    await here.add_group("crew", 1)
-    await here.add("one", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 1, pods=["one"])
     assert await here.condition("crew") == ("Scheduled", "")
 
 
@@ -124,9 +107,7 @@ async def test_a_gang_is_placed_in_a_domain_that_it_fits_in(here):
     await here.add_node("b", cpu="2", rack="r2")
     await here.add_node("c", cpu="2", rack="r2")
     await here.add_node("d", cpu="9")
-    await here.add_group("crew", 4, "rack")
-    await here.add(*(f"m-{number}" for number in range(4)), of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 4, "rack", pods=[f"m-{number}" for number in range(4)])
     assert sorted(here.nodes().values()) == ["b", "b", "c", "c"]
     assert await here.condition("crew") == ("Scheduled", "")
 
@@ -135,9 +116,7 @@ async def test_a_gang_is_placed_in_a_domain_that_it_fits_in(here):
 async def test_a_gang_that_fits_in_no_domain_reports_the_best_one(here):
     await here.add_node("a", cpu="3", rack="r1")
     await here.add_node("b", cpu="2", rack="r2")
-    await here.add_group("crew", 4, "rack")
-    await here.add(*(f"m-{number}" for number in range(4)), of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 4, "rack", pods=[f"m-{number}" for number in range(4)])
     assert here.nodes() == {}
     expected = f"gang crew: 3 of 4 members fit in r1, the best of 2 placements; the next one: {FULL}"
     assert await here.condition("crew") == ("Unschedulable", f"{expected}")
@@ -149,9 +128,7 @@ async def test_a_gang_that_fits_in_no_domain_reports_the_best_one(here):
 @pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_gang_is_pending_until_a_node_has_the_topology_label(here):
     await here.add_node("a", cpu="3")
-    await here.add_group("crew", 2, "rack")
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 2, "rack", pods=["one", "two"])
     assert await here.condition("crew") == ("Unschedulable", "gang crew: no feasible placements found")
     await here.client.patch(NODE, "a", {"metadata": {"labels": {"rack": "r1"}}})
     await here.settle()
@@ -161,12 +138,9 @@ async def test_a_gang_is_pending_until_a_node_has_the_topology_label(here):
 @pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_later_members_are_placed_in_the_domain_of_the_others(here):
     await here.add_node("a", cpu="3", rack="r1")
-    await here.add_group("crew", 2, "rack")
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 2, "rack", pods=["one", "two"])
     await here.add_node("b", cpu="9", rack="r2")
-    await here.add("three", "four", of="crew")
-    await here.settle()
+    await here.attempt("three", "four", of="crew")
     assert set(here.nodes().values()) == {"a"}
     (waiting,) = {"three", "four"} - here.nodes().keys()
     expected = "preemption: not eligible due to placement-based pod group scheduling limitation"
@@ -190,11 +164,8 @@ async def test_a_basic_group_with_a_constraint_takes_the_larger_domain(here):
 @pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_gang_with_a_topology_constraint_does_not_preempt(here):
     await here.add_node("a", rack="r1")
-    await here.add("low", cpu="2", priority=-5)
-    await here.settle()
-    await here.add_group("crew", 2, "rack")
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt("low", cpu="2", priority=-5)
+    await here.attempt_group("crew", 2, "rack", pods=["one", "two"])
     assert set(here.nodes()) == {"low"}
     await here.delete("low")
     await here.settle()
@@ -204,9 +175,7 @@ async def test_a_gang_with_a_topology_constraint_does_not_preempt(here):
 async def test_without_the_plugin_a_constraint_is_ignored(here):
     await here.add_node("a", cpu="1", rack="r1")
     await here.add_node("b", cpu="1", rack="r2")
-    await here.add_group("crew", 2, "rack")
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 2, "rack", pods=["one", "two"])
     assert set(here.nodes().values()) == {"a", "b"}
 
 
@@ -216,9 +185,7 @@ async def test_a_group_bound_in_two_domains_is_an_error(here):
         await here.add_node(node, rack=rack)
         await here.add(f"on-{node}", of="crew", by="another-scheduler")
         await here.client.bind("default", f"on-{node}", node)
-    await here.add_group("crew", 3, "rack")
-    await here.add("late", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, "rack", pods=["late"])
     reason, message = await here.condition("crew")
     assert reason == "SchedulerError"
     assert "more than 1 domain found for pod group: r1, r2" in message
@@ -231,12 +198,9 @@ async def test_a_group_bound_in_two_domains_is_an_error(here):
 async def test_a_group_preempts_by_its_priority_and_victim_groups_as_a_whole(here):
     for name in "abc":
         await here.add_node(name, cpu="1")
-    await here.add_group("humble", 2, disruptionMode="PodGroup", priority=-1)
-    await here.add("h-0", "h-1", of="humble")
-    await here.add("plain", priority=1)
-    await here.settle()
-    await here.add_group("vip", 1, priority=10)
-    await here.add("us", of="vip")
+    await here.add_group("humble", 2, disruptionMode="PodGroup", priority=-1, pods=["h-0", "h-1"])
+    await here.attempt("plain", priority=1)
+    await here.add_group("vip", 1, priority=10, pods=["us"])
     await here.settle(0.5)
     await here.settle()
     assert here.evicted() == {"h-0", "h-1"}
@@ -250,11 +214,8 @@ async def test_a_group_preempts_by_its_priority_and_victim_groups_as_a_whole(her
 @pytest.mark.scheduler(gates=WHOLE)
 async def test_a_group_that_does_not_fit_either_way_does_not_preempt(here):
     await here.add_node("a", cpu="1")
-    await here.add("low", priority=-5)
-    await here.settle()
-    await here.add_group("vip", 2, priority=10)
-    await here.add("one", "two", of="vip")
-    await here.settle()
+    await here.attempt("low", priority=-5)
+    await here.attempt_group("vip", 2, priority=10, pods=["one", "two"])
     assert here.evicted() == set()
     expected = "preemption: the gang would not fit even if all pods of lower priority were evicted"
     assert expected in (await here.condition("vip"))[1]
@@ -263,11 +224,9 @@ async def test_a_group_that_does_not_fit_either_way_does_not_preempt(here):
 @pytest.mark.scheduler(gates=WHOLE)
 async def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have(here):
     await here.add_node("a", cpu="1")
-    await here.add("zero")
-    await here.settle()
+    await here.attempt("zero")
     await here.add_group("crew", 1)
-    await here.add("one", of="crew", priority=100)
-    await here.settle()
+    await here.attempt("one", of="crew", priority=100)
     assert set(here.nodes()) == {"zero"}
     assert "No preemption victims found for incoming preemptor" in (await here.condition("crew"))[1]
 
@@ -276,12 +235,10 @@ async def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have(
 async def test_a_group_evicts_no_other_pods_while_its_victims_terminate(here):
     for name in "ab":
         await here.add_node(name, cpu="1")
-    await here.add("low-a", "low-b", priority=-5)
-    await here.settle()
+    await here.attempt("low-a", "low-b", priority=-5)
     await here.add_group("vip", 1, priority=10)
     here.client.server.faults.add(Fault(verb="delete", answer=500, times=3))
-    await here.add("us", of="vip")
-    await here.settle()
+    await here.attempt("us", of="vip")
     assert len(here.evicted()) == 1
     assert "us" in here.nodes()
 
@@ -309,11 +266,9 @@ class Picky(Plugin):
 @pytest.mark.scheduler(plugins=[Picky])
 async def test_victims_that_do_not_suffice_are_an_error(here, answer, monkeypatch):
     await here.add_node("a", cpu="1")
-    await here.add("low", priority=-5)
-    await here.settle()
+    await here.attempt("low", priority=-5)
     low = here.scheduler.state.objects[POD]["default/low"]
-    await here.add_group("crew", 2)
-    await here.add("one", "two", of="crew")
+    await here.add_group("crew", 2, pods=["one", "two"])
     if answer is not None:
         monkeypatch.setattr(Picky, "answer", GangVictims(low, (low,)))
     await here.settle()

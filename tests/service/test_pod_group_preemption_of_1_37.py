@@ -1,7 +1,5 @@
 """How PodGroups are attempted and preempt in Kubernetes 1.37, in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import POD
@@ -18,11 +16,9 @@ async def evicted(here):
     await here.add_node("a", cpu="4", big="yes")
     await here.add_node("b", cpu="2", big="no")
     await here.add("on-a", cpu="3", priority=5, nodeSelector={"big": "yes"})
-    await here.add("on-b", cpu="1", priority=1, nodeSelector={"big": "no"})
-    await here.settle()
+    await here.attempt("on-b", cpu="1", priority=1, nodeSelector={"big": "no"})
     await here.add_group("vip", 1, priority=10)
-    await here.add("vip-1", of="vip", cpu="2", priority=10)
-    await here.settle()
+    await here.attempt("vip-1", of="vip", cpu="2", priority=10)
     return here.evicted()
 
 
@@ -46,8 +42,7 @@ async def test_a_pod_without_which_its_group_would_fit_is_evicted_with_no_other(
     await here.settle()
     await here.add_group("vip", 3, priority=10)
     await here.add("vip-1", "vip-2", cpu="1", of="vip", priority=10)
-    await here.add("vip-3", cpu="2", of="vip", priority=10)
-    await here.settle()
+    await here.attempt("vip-3", cpu="2", of="vip", priority=10)
     assert len(here.evicted()) == 1
     assert {"vip-1", "vip-2", "vip-3"} <= set(here.nodes())
 
@@ -55,8 +50,7 @@ async def test_a_pod_without_which_its_group_would_fit_is_evicted_with_no_other(
 async def test_the_condition_says_that_there_are_victims(here):
     """#140311"""
     await here.add_node("a")
-    await here.add("low-1", "low-2")
-    await here.settle()
+    await here.attempt("low-1", "low-2")
     for name in ("low-1", "low-2"):
         await here.client.patch(POD, name, {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
     await here.add_group("vip", 2, priority=10)
@@ -79,12 +73,10 @@ async def test_a_group_with_a_topology_constraint_preempts(here):
     for rack in "ab":
         await here.add_node(f"{rack}1", cpu="1", rack=rack)
         await here.add_node(f"{rack}2", cpu="1", rack=rack)
-    await here.add("low-1", "low-2", "low-3", "low-4", priority=-1)
-    await here.settle()
+    await here.attempt("low-1", "low-2", "low-3", "low-4", priority=-1)
     assert len(here.nodes()) == 4
     await here.add_group("vip", 2, topology="rack", priority=10)
-    await here.add("vip-1", "vip-2", of="vip", priority=10)
-    await here.settle()
+    await here.attempt("vip-1", "vip-2", of="vip", priority=10)
     assert len(here.evicted()) == 2
     assert {here.nodes()["vip-1"], here.nodes()["vip-2"]} in ({"a1", "a2"}, {"b1", "b2"})
 
@@ -105,12 +97,10 @@ class Counter(Plugin):
 async def test_no_pod_of_a_group_preempts_by_itself(here):
     """#140412: the group preempts if none of its pods fits."""
     await here.add_node("a", cpu="2")
-    await here.add("low", priority=-1)
-    await here.settle()
+    await here.attempt("low", priority=-1)
     await here.add_group("vip", 1, priority=10)
     await here.add("vip-1", "vip-2", of="vip", priority=10)
-    await here.add("other", cpu="3")
-    await here.settle()
+    await here.attempt("other", cpu="3")
     assert here.evicted() == {"low"}
     assert set(here.nodes()) == {"vip-1", "vip-2"}
     (counter,) = (each for each in here.scheduler.profiles["default-scheduler"].every() if each.name == "Counter")
@@ -119,8 +109,7 @@ async def test_no_pod_of_a_group_preempts_by_itself(here):
 
 async def test_the_rest_of_a_placed_group_says_why_it_waits(here):
     await here.add_node("a", cpu="1")
-    await here.add_group("crew", 1)
-    await here.add("one", "two", of="crew")
+    await here.add_group("crew", 1, pods=["one", "two"])
     await here.settle(0.5)
     assert set(here.nodes()) == {"one"}
     assert await here.condition("crew") == ("Scheduled", "")
@@ -134,10 +123,8 @@ async def test_the_rest_of_a_placed_group_says_why_it_waits(here):
 async def test_pods_with_different_scheduler_names_are_not_scheduled(here):
     """#140183"""
     await here.add_node("a", cpu="4")
-    await here.add_group("crew", 2)
-    await here.add("one", of="crew")
-    await here.add("two", of="crew", by="other")
-    await here.settle()
+    await here.add_group("crew", 2, pods=["one"])
+    await here.attempt("two", of="crew", by="other")
     problem = (
         "all pods in a single pod group should have the same .spec.schedulerName set, "
         'got: "other" and "default-scheduler"'
@@ -152,8 +139,7 @@ async def test_a_pod_that_another_scheduler_has_placed_keeps_its_group_from_bein
     await here.add_group("crew", 2)
     await here.add("theirs", of="crew", by="another-scheduler")
     await here.client.bind("default", "theirs", "a")
-    await here.add("one", of="crew")
-    await here.settle()
+    await here.attempt("one", of="crew")
     assert set(here.nodes()) == {"theirs"}
     assert here.reasons()["one"].endswith('got: "another-scheduler" and "default-scheduler"')
 
@@ -162,22 +148,19 @@ async def test_a_pod_with_a_scheduling_gate_holds_its_group_back(here):
     await here.add_node("a", cpu="4")
     await here.add_group("crew", 2)
     await here.add("gated", of="crew", schedulingGates=[{"name": "example.com/wait"}])
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt("one", "two", of="crew")
     assert here.nodes() == {}
     await here.client.patch(POD, "gated", {"spec": {"schedulingGates": None}}, "default")
     await here.settle()
     assert set(here.nodes()) == {"one", "two", "gated"}
     await here.add("later", of="crew", schedulingGates=[{"name": "example.com/wait"}])
-    await here.add("three", of="crew")
-    await here.settle()
+    await here.attempt("three", of="crew")
     assert "three" not in here.nodes()
 
 
 async def test_a_group_is_retried_after_its_backoff_and_not_after_events(here):
     await here.add_node("a", cpu="1")
-    await here.add_group("crew", 2)
-    await here.add("one", "two", of="crew")
+    await here.add_group("crew", 2, pods=["one", "two"])
     await here.settle(20)
     await here.add_node("b", cpu="1")
     await here.settle(0.5)
@@ -190,8 +173,7 @@ async def test_the_pods_of_a_group_wait_for_it_and_are_placed_together(here):
     """#139952"""
     await here.add_node("a", cpu="4")
     await here.add("one", "two", of="crew")
-    await here.add("single")
-    await here.settle()
+    await here.attempt("single")
     assert set(here.nodes()) == {"single"}
     await here.add_group("crew", 2)
     await here.settle(0.5)

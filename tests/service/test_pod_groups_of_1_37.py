@@ -1,7 +1,5 @@
 """PodGroups as Kubernetes 1.37 has them, in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -13,9 +11,7 @@ pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
 
 async def test_a_gang_is_placed_and_its_condition_says_so(here):
     await here.add_node("a")
-    await here.add_group("crew", 3)
-    await here.add("one", "two", "three", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, pods=["one", "two", "three"])
     assert here.nodes() == {}
     reason, _ = await here.condition("crew")
     assert reason == "Unschedulable"
@@ -29,9 +25,7 @@ async def test_a_gang_is_placed_and_its_condition_says_so(here):
 
 async def test_a_lower_min_count_requeues_the_gang(here):
     await here.add_node("a")
-    await here.add_group("crew", 3)
-    await here.add("one", "two", "three", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, pods=["one", "two", "three"])
     assert here.nodes() == {}
     patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
     await here.client.patch(POD_GROUP, "crew", patch, "default")
@@ -42,9 +36,7 @@ async def test_a_lower_min_count_requeues_the_gang(here):
 
 async def test_a_lower_min_count_lets_gated_pods_in(here):
     await here.add_node("a")
-    await here.add_group("crew", 3)
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, pods=["one", "two"])
     assert here.nodes() == {}
     await here.client.patch(POD_GROUP, "crew", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}, "default")
     await here.settle()
@@ -54,12 +46,9 @@ async def test_a_lower_min_count_lets_gated_pods_in(here):
 @pytest.mark.parametrize(("mode", "evicted"), [("all", {"low-1", "low-2"}), ("single", {"low-1"})])
 async def test_victims_are_evicted_as_the_disruption_mode_says(here, mode, evicted):
     await here.add_node("a")
-    await here.add_group("low", 1, disruptionMode={mode: {}})
-    await here.add("low-1", "low-2", of="low")
-    await here.settle()
+    await here.attempt_group("low", 1, disruptionMode={mode: {}}, pods=["low-1", "low-2"])
     await here.add_group("vip", 1, priority=10)
-    await here.add("vip-1", of="vip", priority=10)
-    await here.settle()
+    await here.attempt("vip-1", of="vip", priority=10)
     assert len(here.evicted()) == len(evicted)
     assert here.evicted() <= {"low-1", "low-2"}
     assert here.nodes()["vip-1"] == "a"
@@ -68,8 +57,7 @@ async def test_victims_are_evicted_as_the_disruption_mode_says(here, mode, evict
 async def nominated(here):
     """How many pods a group of two makes room for at once, where one is enough for the group."""
     await here.add_node("a")
-    await here.add("low-1", "low-2")
-    await here.settle()
+    await here.attempt("low-1", "low-2")
     for name in ("low-1", "low-2"):
         await here.client.patch(POD, name, {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
     await here.add("vip-1", "vip-2", of="vip", priority=10)
@@ -92,8 +80,7 @@ async def test_a_group_of_1_36_preempts_for_its_min_count(here):
 async def test_the_message_says_that_the_group_preempts(here):
     await here.add_node("a")
     await here.add_group("crew", 3, priority=10)
-    await here.add("one", "two", "three", of="crew", priority=10)
-    await here.settle()
+    await here.attempt("one", "two", "three", of="crew", priority=10)
     reason, message = await here.condition("crew")
     assert reason == "Unschedulable"
     assert message.endswith("pod group preemption: No preemption victims found for incoming preemptor")
@@ -104,8 +91,7 @@ async def test_pods_with_another_priority_than_their_group_are_not_scheduled(her
     await here.add_node("a")
     await here.add_group("crew", 2, priority=10)
     await here.add("one", of="crew", priority=10)
-    await here.add("two", of="crew", priority=5)
-    await here.settle()
+    await here.attempt("two", of="crew", priority=5)
     problem = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 10"
     assert here.nodes() == {}
     assert here.reasons() == {"one": problem, "two": problem}
@@ -114,11 +100,9 @@ async def test_pods_with_another_priority_than_their_group_are_not_scheduled(her
 
 async def test_pods_with_different_preemption_policies_are_not_scheduled(here):
     await here.add_node("a")
-    await here.add_group("crew", 2)
-    await here.add("one", of="crew")
+    await here.add_group("crew", 2, pods=["one"])
     await here.create(PRIORITY_CLASS, {"metadata": {"name": "calm"}, "value": 0, "preemptionPolicy": "Never"})
-    await here.add("two", of="crew", priorityClassName="calm")
-    await here.settle()
+    await here.attempt("two", of="crew", priorityClassName="calm")
     problem = (
         "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority"
     )
@@ -130,11 +114,9 @@ async def test_pods_added_to_a_placed_group_must_have_its_priority(here):
     """#140356"""
     await here.add_node("a")
     await here.add_group("crew", priority=10)
-    await here.add("one", of="crew", priority=10)
-    await here.settle()
+    await here.attempt("one", of="crew", priority=10)
     await here.add("two", of="crew", priority=5)
-    await here.add("other")
-    await here.settle()
+    await here.attempt("other")
     assert here.nodes() == {"one": "a", "other": "a"}
     assert here.reasons()["two"].endswith("got 5 and 10")
 
@@ -144,8 +126,7 @@ async def test_priorities_in_a_group_of_1_36_may_differ(here):
     await here.add_node("a")
     await here.add_group("crew", 2, priority=10)
     await here.add("one", of="crew", priority=10)
-    await here.add("two", of="crew", priority=5)
-    await here.settle()
+    await here.attempt("two", of="crew", priority=5)
     assert set(here.nodes()) == {"one", "two"}
 
 
@@ -154,9 +135,7 @@ async def test_a_gang_is_placed_in_one_topology_domain(here):
     await here.add_node("a1", rack="a")
     await here.add_node("b1", rack="b")
     await here.add_node("b2", rack="b")
-    await here.add_group("crew", 3, topology="rack")
-    await here.add("one", "two", "three", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 3, topology="rack", pods=["one", "two", "three"])
     assert set(here.nodes().values()) == {"b1", "b2"}
 
 
@@ -164,9 +143,7 @@ async def test_a_gang_is_placed_in_one_topology_domain(here):
 async def test_a_scheduler_finds_the_version_that_the_server_has(here, caplog):
     caplog.set_level(logging.WARNING, logger="bayplan.client")
     await here.add_node("a")
-    await here.add_group("crew", 2)
-    await here.add("one", "two", of="crew")
-    await here.settle()
+    await here.attempt_group("crew", 2, pods=["one", "two"])
     assert set(here.nodes()) == {"one", "two"}
     assert await here.condition("crew") == ("Scheduled", "")
     assert caplog.messages == []
@@ -176,12 +153,10 @@ async def test_a_scheduler_finds_the_version_that_the_server_has(here, caplog):
 @pytest.mark.parametrize(("policy", "evicts"), [("Never", False), ("PreemptLowerPriority", True)])
 async def test_the_preemption_policy_of_the_group_decides(here, policy, evicts):
     await here.add_node("a")
-    await here.add("low-1", "low-2")
-    await here.settle()
+    await here.attempt("low-1", "low-2")
     await here.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 10, "preemptionPolicy": policy})
     await here.add_group("vip", 1, priorityClassName="vip")
-    await here.add("vip-1", of="vip", priorityClassName="vip")
-    await here.settle()
+    await here.attempt("vip-1", of="vip", priorityClassName="vip")
     assert bool(here.evicted()) is evicts
     assert ("vip-1" in here.nodes()) is evicts
     if not evicts:
@@ -194,8 +169,7 @@ async def test_pods_with_another_preemption_policy_than_their_group_are_not_sche
     await here.add_node("a")
     await here.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 10, "preemptionPolicy": "Never"})
     await here.add_group("vip", 1, priorityClassName="vip")
-    await here.add("vip-1", of="vip", priority=10)
-    await here.settle()
+    await here.attempt("vip-1", of="vip", priority=10)
     problem = (
         "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy, "
         "got PreemptLowerPriority and Never"

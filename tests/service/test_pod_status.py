@@ -1,10 +1,9 @@
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
 from lightkube.models.core_v1 import Pod, PodCondition
 from lightkube.models.meta_v1 import ObjectMeta
-from tests.service.conftest import make_pod
+from tests.service.conftest import make_pod, writing
 from tests.support.tables import cases
 
 from bayplan.api.objects import UndecodableObject
@@ -22,17 +21,6 @@ def _no_waiting(monkeypatch) -> None:
     monkeypatch.setattr(pod_status, "_RETRY_SECONDS", (0,))
 
 
-@asynccontextmanager
-async def writing(writer: PodStatusWriter):
-    task = asyncio.create_task(writer.run())
-    try:
-        yield
-        await writer.drain(5)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 def condition(**changes) -> PodCondition:
     values = {
         "type": "PodScheduled",
@@ -45,8 +33,7 @@ def condition(**changes) -> PodCondition:
 
 
 async def test_writes_the_condition(client, clock) -> None:
-    writer = PodStatusWriter(client, clock)
-    async with writing(writer):
+    async with writing(PodStatusWriter(client, clock)) as writer:
         writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
     [(_, _, namespace, name, patch)] = client.requests
     assert (namespace, name) == ("default", "web")
@@ -78,8 +65,7 @@ async def test_writes_the_condition(client, clock) -> None:
     },
 )
 async def test_writes_a_condition_only_when_it_changes(client, clock, standing, written) -> None:
-    writer = PodStatusWriter(client, clock)
-    async with writing(writer):
+    async with writing(PodStatusWriter(client, clock)) as writer:
         writer.not_scheduled(make_pod(conditions=[standing]), "Unschedulable", MESSAGE)
     assert bool(client.requests) is written
     if written:
@@ -98,8 +84,7 @@ async def test_writes_a_condition_only_when_it_changes(client, clock, standing, 
     ],
 )
 async def test_writes_a_nomination_only_when_it_changes(client, clock, current, wanted, written) -> None:
-    writer = PodStatusWriter(client, clock)
-    async with writing(writer):
+    async with writing(PodStatusWriter(client, clock)) as writer:
         pod = make_pod(conditions=[condition()], nominatedNodeName=current or None)
         writer.not_scheduled(pod, "Unschedulable", MESSAGE, wanted)
     assert [request[4]["status"] for request in client.requests] == ([written] if written else [])
@@ -107,8 +92,7 @@ async def test_writes_a_nomination_only_when_it_changes(client, clock, current, 
 
 async def test_a_newer_status_replaces_a_failing_older_one(client, clock) -> None:
     client.will("patch", TransportError("refused", sent=False), ApiError(500))
-    writer = PodStatusWriter(client, clock)
-    async with writing(writer):
+    async with writing(PodStatusWriter(client, clock)) as writer:
         writer.not_scheduled(make_pod(), "Unschedulable", "first", "a")
         await asyncio.sleep(0)
         writer.not_scheduled(make_pod(), "Unschedulable", "second")
@@ -121,8 +105,7 @@ async def test_a_newer_status_replaces_a_failing_older_one(client, clock) -> Non
 @pytest.mark.parametrize(("status", "logged"), [(404, False), (409, False), (403, True), (422, True)])
 async def test_a_refused_status_is_dropped(client, clock, caplog, status, logged) -> None:
     client.will("patch", ApiError(status, "", "no"))
-    writer = PodStatusWriter(client, clock)
-    async with writing(writer):
+    async with writing(PodStatusWriter(client, clock)) as writer:
         writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
     assert len(client.requests) == 1
     assert bool(caplog.text) is logged
@@ -270,8 +253,7 @@ async def test_reply_that_cannot_be_used_costs_one_write_and_is_written_again_by
 ) -> None:
     client.will("patch", error)
     failures = Failures()
-    writer = PodStatusWriter(client, clock, failures)
-    async with writing(writer):
+    async with writing(PodStatusWriter(client, clock, failures)) as writer:
         writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
         await writer.drain(5)
         assert len(client.requests) == 1

@@ -1,7 +1,5 @@
 """Preemption as Kubernetes 1.37 has it, in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import POD
@@ -14,23 +12,19 @@ async def test_a_single_pod_evicts_a_group_from_all_its_nodes(here):
     await here.add_node("a")
     await here.add_node("b")
     await here.add_group("low", 1, disruptionMode={"all": {}})
-    await here.add(*LOW, of="low")
-    await here.settle()
+    await here.attempt(*LOW, of="low")
     assert set(here.nodes().values()) == {"a", "b"}
-    await here.add("vip", priority=10)
-    await here.settle()
+    await here.attempt("vip", priority=10)
     assert here.evicted() == set(LOW)
     assert here.nodes()["vip"] in {"a", "b"}
 
 
 async def test_the_condition_says_where_room_is_made(here):
     await here.add_node("a")
-    await here.add("low-1", "low-2")
-    await here.settle()
+    await here.attempt("low-1", "low-2")
     await here.client.patch(POD, "low-1", {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
     await here.client.patch(POD, "low-2", {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
-    await here.add("vip", priority=10)
-    await here.settle()
+    await here.attempt("vip", priority=10)
     vip = await here.client.get(POD, "vip", "default")
     [condition] = [each for each in vip.status.conditions if each.type == "PodScheduled"]
     assert condition.message == (

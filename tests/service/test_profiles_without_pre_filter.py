@@ -1,7 +1,5 @@
 """A profile whose Reserve plugins lack their PreFilter fails its pods as kube-scheduler does."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from tests.support.stories import in_virtual_time, scheduling
@@ -23,10 +21,7 @@ MISSING = "no data of 'NodeResourcesFit' in this attempt; check that the profile
             'running Reserve plugin "DynamicResources": not found',
         ),
         ({"preFilter": ALL, "filter": ALL, "reserve": ALL}, None),
-        (
-            {"preFilter": ALL},
-            'running "NodeResourcesFit" filter plugin: ' + MISSING,
-        ),
+        ({"preFilter": ALL}, 'running "NodeResourcesFit" filter plugin: ' + MISSING),
         ({}, None),
     ],
 )

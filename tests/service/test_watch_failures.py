@@ -1,7 +1,5 @@
 """Failed lists and watches are reported by cause, and missing permissions all at once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

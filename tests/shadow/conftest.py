@@ -1,7 +1,5 @@
 """Shared by the tests of shadows: schedulers in virtual time."""
 
-from __future__ import annotations
-
 from tests.support.stories import here, loop_factories
 
 __all__ = ["here"]  # a fixture

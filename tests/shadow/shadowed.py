@@ -1,7 +1,5 @@
 """A cluster whose scheduler's decisions tests write by hand, and the shadow that sees them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -52,6 +50,11 @@ class Shadowed:
     def bind(self, name, node, **more):
         self.documents[name]["spec"]["nodeName"] = node
         self._put(name, **more)
+
+    def place(self, name, node, *, compared=True, **fields):
+        """A pod is created, and bound a moment later."""
+        self.create(name, **fields)
+        self.bind(name, node, compared=compared)
 
     def expect(self, name, node):
         """The scheduler writes the node that it will bind a pod to, because the binding takes long."""

@@ -1,7 +1,5 @@
 """What a shadow finds of single decisions: its outcomes, its causes, and the state that it asks about."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 from shadowed import BEGIN, Shadowed, configured, nodes
@@ -44,8 +42,7 @@ def two():
 
 
 def test_the_only_best_node_is_the_same(two):
-    two.create("new", cpu="1")
-    two.bind("new", "node-1")
+    two.place("new", "node-1", cpu="1")
     found = two.only()
     assert (found.subject, found.outcome, found.cause) == (ShadowSubject.BINDING, ShadowOutcome.SAME, ShadowCause.NONE)
     assert (found.theirs, found.ours, found.difference) == ("node-1", "node-1", 0)
@@ -55,8 +52,7 @@ def test_the_only_best_node_is_the_same(two):
 def test_equal_nodes_are_a_tie():
     cluster = Shadowed(*nodes(30))
     for number in range(20):
-        cluster.create(f"new-{number}", cpu="1")
-        cluster.bind(f"new-{number}", f"node-{number}")
+        cluster.place(f"new-{number}", f"node-{number}", cpu="1")
     assert {each.outcome for each in cluster.found} <= {ShadowOutcome.SAME, ShadowOutcome.BEST}
     tied = [each for each in cluster.found if each.outcome is ShadowOutcome.BEST]
     assert len(tied) > 10
@@ -65,8 +61,7 @@ def test_equal_nodes_are_a_tie():
 
 
 def test_a_worse_node_without_a_reason_is_unknown(two):
-    two.create("new", cpu="1")
-    two.bind("new", "node-0")
+    two.place("new", "node-0", cpu="1")
     assert two.found == []
     found = two.only()
     assert (found.outcome, found.cause, found.ours) == (ShadowOutcome.OTHER, ShadowCause.UNKNOWN, "node-1")
@@ -76,15 +71,13 @@ def test_a_worse_node_without_a_reason_is_unknown(two):
 
 
 def test_a_node_that_rejects_the_pod_has_a_reason(two):
-    two.create("big", cpu="4")
-    two.bind("big", "node-0")
+    two.place("big", "node-0", cpu="4")
     found = two.only()
     assert (found.outcome, found.difference, found.reason) == (ShadowOutcome.OTHER, None, "Insufficient cpu")
 
 
 def test_a_pod_that_fits_nowhere_would_not_be_placed(two):
-    two.create("huge", cpu="40")
-    two.bind("huge", "node-1")
+    two.place("huge", "node-1", cpu="40")
     found = two.only()
     assert (found.outcome, found.ours, found.theirs) == (ShadowOutcome.NOT_PLACED, "", "node-1")
     assert found.reason == "Insufficient cpu"
@@ -104,8 +97,7 @@ def test_a_binding_that_is_seen_after_a_later_one():
     cluster = Shadowed(*nodes(2))
     cluster.create("third", cpu="1", node="node-1")
     cluster.create("first", cpu="2")
-    cluster.create("second", cpu="1")
-    cluster.bind("second", "node-1")
+    cluster.place("second", "node-1", cpu="1")
     cluster.wait(0.5)
     cluster.bind("first", "node-0")
     cluster.wait()
@@ -116,8 +108,7 @@ def test_a_binding_that_is_seen_after_a_later_one():
 
 def test_a_node_that_is_seen_after_the_binding_to_it():
     cluster = Shadowed(*nodes(1))
-    cluster.create("new", cpu="1")
-    cluster.bind("new", "node-9")
+    cluster.place("new", "node-9", cpu="1")
     cluster.put_node(make_node("node-9"))
     found = cluster.only()
     assert (found.cause, found.between) == (ShadowCause.RACE, "Node node-9 was added")
@@ -136,8 +127,7 @@ def test_another_configuration_is_the_cause_where_the_schedulers_own_decides_as_
     theirs = configured(tmp_path, EXTENDED)
     cluster = Shadowed(*nodes(2), configuration=ours, theirs=(theirs, ()))
     cluster.create("old", cpu="1", node="node-0")
-    cluster.create("new", cpu="1")
-    cluster.bind("new", "node-1")
+    cluster.place("new", "node-1", cpu="1")
     (found,) = cluster.found
     assert (found.outcome, found.cause, found.ours) == (ShadowOutcome.OTHER, ShadowCause.CONFIGURATION, "node-0")
     assert dict(found.plugins)["NodeResourcesFit"] > 0
@@ -164,8 +154,7 @@ def test_an_extender_that_is_asked_about_the_pod(tmp_path, resources, cause):
     configuration = configured(tmp_path, EXTENDED)
     cluster = Shadowed(*nodes(2, resources={"example.com/gpu": "8"}), configuration=configuration)
     cluster.create("old", cpu="1", node="node-0")
-    cluster.create("new", cpu="1", resources=resources)
-    cluster.bind("new", "node-0")
+    cluster.place("new", "node-0", cpu="1", resources=resources)
     assert cluster.only().cause is cause
 
 
@@ -269,8 +258,7 @@ def test_a_pod_whose_binding_takes_long_is_compared_when_its_node_is_known(two):
     two.create("slow", cpu="2")
     two.expect("slow", "node-1")
     assert (two.only().subject, two.only().outcome) == (ShadowSubject.BINDING, ShadowOutcome.SAME)
-    two.create("next", cpu="1")
-    two.bind("next", "node-0")
+    two.place("next", "node-0", cpu="1")
     two.bind("slow", "node-1")
     two.wait()
     assert [(each.pod, each.outcome) for each in two.found] == [
@@ -285,24 +273,21 @@ def test_a_pod_that_does_not_come_to_the_node_where_it_was_expected(two, end):
     two.expect("slow", "node-1")
     two.remove("slow") if end == "deleted" else two.fail("slow")
     two.wait(11)
-    two.create("next", cpu="1")
-    two.bind("next", "node-1")
+    two.place("next", "node-1", cpu="1")
     two.wait()
     assert two.found[-1].outcome is ShadowOutcome.SAME
     assert two.found[-1].cause is ShadowCause.NONE
 
 
 def test_pods_of_other_schedulers_and_pods_that_came_with_a_node_are_not_compared(two):
-    two.create("theirs", scheduler_name="other")
-    two.bind("theirs", "node-0")
+    two.place("theirs", "node-0", scheduler_name="other")
     two.create("static", node="node-0")
     two.wait()
     assert two.found == []
 
 
 def test_bindings_that_were_not_seen_as_they_happened_are_only_counted(two):
-    two.create("new", cpu="1")
-    two.bind("new", "node-0", compared=False)
+    two.place("new", "node-0", cpu="1", compared=False)
     two.wait()
     assert (two.found, two.shadow.tally.missed) == ([], 1)
 
@@ -311,10 +296,8 @@ def test_a_tally_has_one_count_for_each_kind(two):
     tally = ShadowTally()
     assert tally.share() is None
     for number in range(3):
-        two.create(f"new-{number}", cpu="1m")
-        two.bind(f"new-{number}", "node-1")
-    two.create("odd", cpu="1")
-    two.bind("odd", "node-0")
+        two.place(f"new-{number}", "node-1", cpu="1m")
+    two.place("odd", "node-0", cpu="1")
     two.wait()
     for each in two.found:
         tally.add(each)
@@ -341,8 +324,7 @@ def test_bindings_that_are_seen_in_another_order_than_the_queue_has():
 
 def test_a_pod_that_was_deleted_between_its_decision_and_its_binding(two):
     two.create("gone", cpu="2")
-    two.create("new", cpu="1")
-    two.bind("new", "node-0")
+    two.place("new", "node-0", cpu="1")
     two.wait(0.1)
     two.remove("gone")
     found = two.only()
@@ -409,8 +391,7 @@ def test_nothing_grows_with_what_is_gone():
     cluster = Shadowed(*nodes(2))
     record = ShadowRecord(["default-scheduler"], began=BEGIN, until=BEGIN)
     for number in range(300):
-        cluster.create(f"pod-{number}", cpu="10m")
-        cluster.bind(f"pod-{number}", "node-0")
+        cluster.place(f"pod-{number}", "node-0", cpu="10m")
         cluster.remove(f"pod-{number}")
         cluster.wait(0.5)
     for _ in range(10):
@@ -424,8 +405,7 @@ def test_nothing_grows_with_what_is_gone():
 
 
 def test_lines_say_what_and_why(two):
-    two.create("new", cpu="1")
-    two.bind("new", "node-0")
+    two.place("new", "node-0", cpu="1")
     two.create("huge", cpu="40")
     two.fail("huge")
     two.create("small", cpu="1")
@@ -452,8 +432,7 @@ def test_a_plugin_that_fails_is_an_unknown_cause(caplog):
 
     configuration = usual_configuration([broken])
     cluster = Shadowed(*nodes(2), configuration=configuration, plugins=[broken])
-    cluster.create("new", cpu="1")
-    cluster.bind("new", "node-0")
+    cluster.place("new", "node-0", cpu="1")
     found = cluster.only()
     assert (found.outcome, found.cause) == (ShadowOutcome.NOT_PLACED, ShadowCause.UNKNOWN)
     assert "no licence" in found.reason

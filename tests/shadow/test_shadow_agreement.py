@@ -1,7 +1,5 @@
 """Agreement over time: every comparison is counted once, in at most so many intervals, and old files are read."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

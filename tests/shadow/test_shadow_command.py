@@ -1,7 +1,5 @@
 """`bayplan shadow` as a process: beside a scheduler, with read-only rights, over restarts, and with bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
@@ -16,11 +14,10 @@ import aiohttp
 import pyarrow.parquet
 import pytest
 import yaml
-from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.commands import bayplan
 
 from bayplan.api.kinds import POD
-from bayplan.cli import main
 from bayplan.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
@@ -36,8 +33,7 @@ STARTED = "Comparing default-scheduler of http"
 
 
 def role():
-    result = CliRunner().invoke(main, ["manifests", "--shadow", "--image", "registry.example/bayplan:0.1.0"])
-    assert result.exit_code == 0, result.output
+    result = bayplan("manifests", "--shadow", "--image", "registry.example/bayplan:0.1.0")
     documents = list(yaml.safe_load_all(result.stdout))
     (found,) = (each for each in documents if each["kind"] == "ClusterRole")
     return found
@@ -248,8 +244,7 @@ def test_bad_input_is_one_line(arguments, message, tmp_path, monkeypatch):
     time = "2026-01-05T08:00:00Z"
     Path("state.json").write_text(json.dumps({"schedulers": ["silver"], "began": time, "until": time}))
     where = [] if "--kubeconfig" in arguments else ["--kubeconfig", "kubeconfig"]
-    result = CliRunner().invoke(main, ["shadow", *where, *arguments])
-    assert result.exit_code == 2
+    result = bayplan("shadow", *where, *arguments, status=2)
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert len([line for line in result.stderr.splitlines() if not line.startswith(("Usage", "Try", ""))]) <= 1

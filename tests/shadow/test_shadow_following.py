@@ -1,7 +1,5 @@
 """A shadow beside Bayplan's own scheduler: all decisions are equal. And what it does about gaps and denials."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The blocks of docs/shadow.md run in their order, in a fresh folder, beside a scheduler."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

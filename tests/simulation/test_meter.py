@@ -1,7 +1,5 @@
 """What a meter says of utilization: known by construction, and the same as a plain sum at any time."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Models of what surrounds a scheduler: budgets, autoscalers, interruptions, failures."""
 
-from __future__ import annotations
-
 import pytest
 from tests.simulation.timelines import OWNED, Diary, pods_on, timeline_of
 

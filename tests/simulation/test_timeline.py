@@ -1,7 +1,5 @@
 """The scheduler in virtual time: queue, backoff, hints, preemption, gangs and waits, and when they act."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -37,10 +35,7 @@ def test_pods_are_placed_when_they_arrive_and_end_when_they_should():
 
 
 def test_a_full_cluster_lets_a_pod_wait_for_the_end_of_another():
-    happenings = [
-        PodArrives(0.5, make_pod("first", cpu="3"), runs=120.0),
-        PodArrives(1.0, make_pod("second", cpu="3")),
-    ]
+    happenings = [PodArrives(0.5, make_pod("first", cpu="3"), runs=120.0), PodArrives(1.0, make_pod("second", cpu="3"))]
     timeline, diary = timeline_of(happenings, nodes=["a"], behaviour=AT_ONCE)
     assert diary.lines == ["0.500 bound first a", "120.500 gone first a", "120.500 bound second a"]
     assert timeline.attempts == 3

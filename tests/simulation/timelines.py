@@ -1,7 +1,5 @@
 """Timelines for tests: a world, what happens to it, and a follower that writes down what it learns."""
 
-from __future__ import annotations
-
 from bayplan.api.kinds import POD
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes

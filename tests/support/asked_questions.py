@@ -1,7 +1,5 @@
 """One question of every kind about the small cluster, with the objects that its command reads from files."""
 
-from __future__ import annotations
-
 from tests.support.served_questions import new_pod, node, pod
 
 CONFIGURATION = {
@@ -49,10 +47,7 @@ ASKED = {
     ),
     "capacity with preemption": ("capacity", {"kinds": [{"objects": [new_pod("a")]}], "preempt": True}),
     "drain": ("drain", {"nodes": ["node-a1"], "force": True, "atOnce": True}),
-    "drain by labels": (
-        "drain",
-        {"selector": "pool=big", "ignoreDaemonsets": True, "deleteEmptydirData": True},
-    ),
+    "drain by labels": ("drain", {"selector": "pool=big", "ignoreDaemonsets": True, "deleteEmptydirData": True}),
     "shrink": ("shrink", {"selector": "pool=big", "force": True, "deleteEmptydirData": True}),
     "scale up": ("scale-up", {}),
     "scale up for objects": ("scale-up", {"objects": [new_pod("new-0", "7")], "pools": ["big"], "most": 5}),

@@ -1,7 +1,5 @@
 """Assistants for tests: what the SDK's client gets from a server about a cluster."""
 
-from __future__ import annotations
-
 import json
 from contextlib import asynccontextmanager
 

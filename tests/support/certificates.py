@@ -1,7 +1,5 @@
 """A certificate authority for tests, with certificates for servers and for users of an API server."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import trustme

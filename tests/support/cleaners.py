@@ -7,8 +7,6 @@ owner until its blocking dependents are gone. In an orphaning deletion, a finali
 references of its dependents are removed.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, ClassVar
 

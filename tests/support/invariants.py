@@ -2,8 +2,6 @@
 pending with a reason, and the scheduler overcommits no node as far as it could know.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A proxy between a client and an API server that injects the faults of networks and servers."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import ssl

@@ -1,7 +1,5 @@
 """A served cluster, and a client with its token."""
 
-from __future__ import annotations
-
 import json
 from contextlib import asynccontextmanager
 
@@ -96,10 +94,7 @@ async def served(source, **options):
     def make():
         return Insight(Snapshot())
 
-    async with (
-        serving(source, make(), make, **options) as (url, token),
-        aiohttp.ClientSession() as session,
-    ):
+    async with serving(source, make(), make, **options) as (url, token), aiohttp.ClientSession() as session:
         yield Client(session, url, token)
 
 

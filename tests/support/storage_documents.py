@@ -1,7 +1,5 @@
 """Claims, volumes and storage classes, as a user would write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 HOSTNAME = "kubernetes.io/hostname"

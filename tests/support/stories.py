@@ -1,7 +1,5 @@
 """A scheduler on an API server in memory, in virtual time, and what the users of the cluster do."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -52,12 +50,15 @@ class Story:
         metadata = {"name": name, "labels": labels}
         await self.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
 
-    async def add_group(self, name: str, least: int | None = None, topology: str | None = None, **spec: Any) -> None:
-        """Create a Kubernetes PodGroup: a gang if `least` is given."""
+    async def add_group(
+        self, name: str, least: int | None = None, topology: str | None = None, *, pods: Sequence[str] = (), **spec: Any
+    ) -> None:
+        """Create a Kubernetes PodGroup, a gang if `least` is given, and `pods` of it."""
         policy = {"basic": {}} if least is None else {"gang": {"minCount": least}}
         constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
         spec = {"schedulingPolicy": policy, **constraints, **spec}
         await self.create(self.group_kind, {"metadata": {"name": name, "generation": 1}, "spec": spec})
+        await self.add(*pods, of=name)
 
     async def add(
         self, *names: str, least: int | None = None, of: str | None = None, cpu: str = "1", by: str = NAME, **spec: Any
@@ -72,6 +73,16 @@ class Story:
         spec = {"containers": containers, "schedulerName": by, "terminationGracePeriodSeconds": 0, **group, **spec}
         for name in names:
             await self.create(POD, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+
+    async def attempt(self, *names: str, **fields: Any) -> None:
+        """Create pods as `add` does, and wait until nothing changes any more."""
+        await self.add(*names, **fields)
+        await self.settle()
+
+    async def attempt_group(self, *arguments: Any, **fields: Any) -> None:
+        """Create a PodGroup and pods as `add_group` does, and wait until nothing changes any more."""
+        await self.add_group(*arguments, **fields)
+        await self.settle()
 
     async def delete(self, name: str) -> None:
         await self.client.delete(POD, name, "default")

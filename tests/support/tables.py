@@ -1,7 +1,5 @@
 """Tables of named cases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

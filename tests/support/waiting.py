@@ -1,7 +1,5 @@
 """Waiting for what sends no notification: other threads and processes, logs, and state that has no event."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable

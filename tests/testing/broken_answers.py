@@ -1,20 +1,11 @@
 """Plugins whose answers break the contract, each in one way, with the expected report."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
 import numpy as np
 
-from bayplan import (
-    NodeNames,
-    Plugin,
-    Rejections,
-    Status,
-    filter_plugin,
-    score_plugin,
-)
+from bayplan import NodeNames, Plugin, Rejections, Status, filter_plugin, score_plugin
 from bayplan.api.kinds import NAMESPACE
 
 TIER = "example.com/tier"

@@ -1,7 +1,5 @@
 """Plugins that break a promise, each in one way, with the expected report; and a correct one."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import os
@@ -417,11 +415,7 @@ BROKEN_PROMISES = [
     (RaisingHint, "hints", "let the hint accept any object, and None for the old or the new one"),
     (BooleanHint, "hints", "return Hint.QUEUE or Hint.SKIP"),
     (HintReadsMore, "rejection", "let sign() return also what the plugin and its hints read of metadata.labels"),
-    (
-        RejectsMore,
-        "rejection",
-        "let sign() return also what the plugin and its hints read of metadata.labels",
-    ),
+    (RejectsMore, "rejection", "let sign() return also what the plugin and its hints read of metadata.labels"),
     (BareEvents, "registration", "expected an EventHint"),
     (FailsToStart, "registration", "OSError: no disk"),
     (GateThatStays, "events", "metadata.labels of Pod waiting changes"),

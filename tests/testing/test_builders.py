@@ -1,7 +1,5 @@
 """Builders of pods, and decisions with failing plugins."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 

@@ -1,7 +1,5 @@
 """Objects of tests in all their forms: typed, as documents, custom."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan import Plugin
@@ -25,9 +23,7 @@ DEFINITION = {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
             }
         ],
     },

@@ -1,7 +1,5 @@
 """LiveCluster: a cluster for users' tests, with a scheduler over HTTP, in a separate thread."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

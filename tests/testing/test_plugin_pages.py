@@ -1,7 +1,5 @@
 """The code on the pages for authors of plugins runs, and its plugins keep their contract."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The modules for tests of plugins import little, and only the fixtures import pytest."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Histories and recordings that the page goes through."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from served_page import served

@@ -1,7 +1,5 @@
 """The page on a loopback socket, a client with its cookie, and small clusters to show."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 
@@ -153,3 +151,9 @@ async def served(source, insight=None, **options):
 
 def served_objects(*objects, **options):
     return served(FileSource(Snapshot.of(objects, source="file cluster.yaml")), **options)
+
+
+async def page_of(path, *objects, **options):
+    """A page about a cluster of these objects."""
+    async with served_objects(*objects) as visitor:
+        return await visitor.page(path, **options)

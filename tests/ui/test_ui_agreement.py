@@ -1,7 +1,5 @@
 """The page about a shadow: what its file has, read again when it changes."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

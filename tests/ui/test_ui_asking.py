@@ -1,7 +1,5 @@
 """Questions of the page end: after a time, when their request is gone, and with the server."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,9 +1,7 @@
 """The what-if basket: addresses, the cookie, and the comparison with today."""
 
-from __future__ import annotations
-
 import pytest
-from served_page import node, pod, served_objects, small_cluster
+from served_page import node, page_of, pod, served_objects, small_cluster
 from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot
@@ -136,8 +134,9 @@ def test_sides_are_today_and_the_changed_cluster():
 
 
 async def test_page_shows_both_sides():
-    async with served_objects(*small_cluster()) as visitor:
-        page = await visitor.page("/what-if?labels=node-a1+disk%3Dnvme&add_nodes=like:node-a1&remove_nodes=node-b1")
+    page = await page_of(
+        "/what-if?labels=node-a1+disk%3Dnvme&add_nodes=like:node-a1&remove_nodes=node-b1", *small_cluster()
+    )
     assert "Today 4 nodes · 2 pods" in page.text
     assert "What if 4 nodes · 2 pods" in page.text
     assert "default/pinned-0 pending node-a1" in page.text
@@ -239,8 +238,7 @@ async def test_form_of_another_site_changes_nothing():
     ],
 )
 async def test_impossible_change_is_one_message(query, message):
-    async with served_objects(*small_cluster()) as visitor:
-        page = await visitor.page(f"/what-if?{query}")
+    page = await page_of(f"/what-if?{query}", *small_cluster())
     assert message in page.text
 
 

@@ -1,7 +1,5 @@
 """The page in a real browser: the keyboard, live changes, dark mode, and 5,000 nodes."""
 
-from __future__ import annotations
-
 import chromium
 import pytest
 from served_page import node, pod, small_cluster, stateful_set

@@ -1,7 +1,5 @@
 """`bayplan ui` and `bayplan demo --ui` as processes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -19,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from gone_through import RECORDING, write_day
 from served_page import Visitor, small_cluster
+from tests.support.commands import bayplan
 
 from bayplan.cli import main
 from bayplan.cli.demo.command import INTERRUPTED
@@ -133,8 +132,7 @@ async def test_page_of_a_cluster_is_served(tmp_path):
 def test_bad_input_is_one_message(file, histories, arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         given = {"file": file, "taken": taken.getsockname()[1], "recording": RECORDING, **histories}
-        result = CliRunner().invoke(main, ["ui", *(each.format(**given) for each in arguments)])
-    assert result.exit_code == 2
+        result = bayplan("ui", *(each.format(**given) for each in arguments), status=2)
     assert message.format(**given) in result.stderr
     assert isinstance(result.exception, SystemExit)
     assert len(result.stderr.splitlines()) == 1 or "Usage:" in result.stderr
@@ -146,8 +144,7 @@ def test_unreachable_cluster_is_one_message(tmp_path):
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
         "contexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
     )
-    result = CliRunner().invoke(main, ["ui", "--kubeconfig", str(kubeconfig)])
-    assert result.exit_code == 2
+    result = bayplan("ui", "--kubeconfig", kubeconfig, status=2)
     assert "cannot read the nodes of http://127.0.0.1:1" in result.stderr
 
 
@@ -155,8 +152,7 @@ def test_unreachable_cluster_is_one_message(tmp_path):
 def test_missing_extra_is_one_message(command, file, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     arguments = ["ui", "--from", file] if command == "ui" else ["demo", "--ui"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2
+    result = bayplan(*arguments, status=2)
     assert f"{command}: the page needs jinja2: pip install 'bayplan[ui]'" in result.stderr
 
 

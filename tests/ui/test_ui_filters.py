@@ -1,7 +1,5 @@
 """The plan and the queue of a namespace, and the plan by any label."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Who gets in: the token, the cookie, the Host header, methods, and what other sites lead to."""
 
-from __future__ import annotations
-
 import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request

@@ -1,11 +1,9 @@
 """Changes that help, on the pages of pods and the queue: each is a button that puts it into the basket of What if."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 
-from served_page import GPU, node, pod, served_objects
+from served_page import GPU, node, page_of, pod, served_objects
 from tests.support.tables import cases
 
 from bayplan.ui import packing
@@ -94,8 +92,7 @@ async def test_large_cluster_finds_what_frees_most_only_when_it_is_asked(monkeyp
 
 async def test_change_that_is_too_large_for_an_address_has_no_button(monkeypatch):
     monkeypatch.setattr(packing, "LONGEST_ENTRY", 10)
-    async with served_objects(node("a", taints=[GPU]), pod("new")) as visitor:
-        page = await visitor.page("/pods/default/new")
+    page = await page_of("/pods/default/new", node("a", taints=[GPU]), pod("new"))
     assert "remove the taint gpu=yes:NoSchedule from a" in page.text
     assert "Try in What if" not in page.text
 

@@ -1,7 +1,5 @@
 """The page that goes through a history or a recording: every page is about one moment, and all links stay there."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Going through a history in a real browser: the slider, the keys, playing, and both color schemes."""
 
-from __future__ import annotations
-
 import chromium
 import pytest
 from gone_through import PACKING, served_history, write_day

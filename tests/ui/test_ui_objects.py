@@ -1,7 +1,5 @@
 """The page about any object, what the pages of pods and nodes show of theirs, events, and YAML as kubectl prints it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 

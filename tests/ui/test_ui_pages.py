@@ -1,11 +1,9 @@
 """The pages, as a browser gets them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
-from served_page import node, pod, served, served_objects, small_cluster, stateful_set
+from served_page import node, page_of, pod, served, served_objects, small_cluster, stateful_set
 from tests.support.tables import cases
 
 from bayplan.insight import Snapshot
@@ -85,8 +83,7 @@ async def test_plan_of_an_empty_cluster():
 
 
 async def test_queue_shows_causes():
-    async with served_objects(*small_cluster(), pod("big-1", "6")) as visitor:
-        page = await visitor.page("/queue")
+    page = await page_of("/queue", *small_cluster(), pod("big-1", "6"))
     assert "3 pods pending" in page.text
     assert "2 0/4 nodes are available" in page.text
     assert "NodeResourcesFit" in page.text
@@ -94,8 +91,7 @@ async def test_queue_shows_causes():
 
 
 async def test_queue_begins_with_the_changes_that_place_most():
-    async with served_objects(*small_cluster(), pod("big-1", "6"), pod("big-2", "4")) as visitor:
-        page = await visitor.page("/queue")
+    page = await page_of("/queue", *small_cluster(), pod("big-1", "6"), pod("big-2", "4"))
     assert "What would place most each was tried on its own" in page.text
     assert "of 4 pods: remove the taint gpu=yes:NoSchedule from node-b1" in page.text
 
@@ -111,8 +107,7 @@ async def test_plan_and_queue_count_the_same_pods():
 
 
 async def test_pending_pod_is_explained():
-    async with served_objects(*small_cluster()) as visitor:
-        page = await visitor.page("/pods/default/big-0")
+    page = await page_of("/pods/default/big-0", *small_cluster())
     assert "pod default/big-0 Pending. 0/4 nodes are available" in page.text
     assert "What would help each was tried" in page.text
     assert "gpu=yes:NoSchedule" in page.text
@@ -132,8 +127,7 @@ async def test_placed_pod_is_explained_with_why_not():
 
 
 async def test_node_shows_its_pods_and_what_it_rejects():
-    async with served_objects(*small_cluster()) as visitor:
-        page = await visitor.page("/nodes/node-a1")
+    page = await page_of("/nodes/node-a1", *small_cluster())
     assert "cpu 3 4 75%" in page.text
     assert "/pods/default/web-0" in page.links
     assert "default/big-0 NodeResourcesFit : Insufficient cpu: the pod requests 6, the whole node has 4" in page.text
@@ -165,8 +159,7 @@ async def test_search_lists_names_and_opens_the_only_one():
     ],
 )
 async def test_what_does_not_exist_is_a_404_page(path, message):
-    async with served_objects(*small_cluster()) as visitor:
-        page = await visitor.page(path, status=404)
+    page = await page_of(path, *small_cluster(), status=404)
     assert message in page.text
     assert "/" in page.links
 

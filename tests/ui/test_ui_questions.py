@@ -1,12 +1,10 @@
 """The pages of questions with a form: their answers are those of the commands, with links."""
 
-from __future__ import annotations
-
 import pytest
 from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
-from served_page import node, pod, served, served_objects, small_cluster
+from served_page import node, page_of, pod, served, served_objects, small_cluster
 from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
@@ -70,8 +68,7 @@ ANSWERS = {
 
 @cases("path, texts, links", ANSWERS)
 async def test_question_is_answered(path, texts, links):
-    async with served_objects(*small_cluster(), WEB) as visitor:
-        page = await visitor.page(f"/questions/{path}")
+    page = await page_of(f"/questions/{path}", *small_cluster(), WEB)
     for text in texts:
         assert text in page.text
     assert set(links) <= page.links.keys()
@@ -79,18 +76,14 @@ async def test_question_is_answered(path, texts, links):
 
 
 IMAGES = {"status": {"images": [{"names": ["model:v1"], "sizeBytes": 900 * 2**20}]}}
-MODEL = {
-    "containers": [{"name": "c", "image": "i"}],
-    "volumes": [{"name": "m", "image": {"reference": "model:v1"}}],
-}
+MODEL = {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "m", "image": {"reference": "model:v1"}}]}
 
 
 async def test_upgrade_preview_links_the_pods_that_are_decided_differently():
     small, large = node("small"), node("large")
     large["status"] |= IMAGES["status"]
     serve = pod("serve", "100m", **MODEL)
-    async with served_objects(small, large, serve) as visitor:
-        page = await visitor.page("/questions/upgrade-preview?asked=yes&to=1.37")
+    page = await page_of("/questions/upgrade-preview?asked=yes&to=1.37", small, large, serve)
     assert "from Kubernetes 1.36 to 1.37: 1 pod decided differently" in page.text
     assert "ImageVolumesInImageLocality" in page.text
     assert "/pods/default/serve" in page.links

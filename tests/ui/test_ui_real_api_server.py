@@ -1,7 +1,5 @@
 """The page of a real kube-apiserver, followed by watches with the rights of the insight ClusterRole only."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

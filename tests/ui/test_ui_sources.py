@@ -1,7 +1,5 @@
 """The page's sources: a cluster that is watched, and files."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import asynccontextmanager

@@ -1,9 +1,7 @@
 """The pages about workloads, and the links to them."""
 
-from __future__ import annotations
-
 import pytest
-from served_page import node, pod, served, served_objects
+from served_page import node, page_of, pod, served, served_objects
 
 from bayplan.api.kinds import DEPLOYMENT
 from bayplan.devcluster.apiserver import Fault
@@ -64,8 +62,7 @@ def workloads():
 
 
 async def test_list_has_what_each_workload_wants_and_has():
-    async with served_objects(*workloads()) as visitor:
-        page = await visitor.page("/workloads")
+    page = await page_of("/workloads", *workloads())
     assert "5 workloads. Those that lack most pods are first." in page.text
     assert "web deployment default 5 1 2 1 2" in page.text  # wanted, ready, placed, pending, not created
     assert "idle deployment team-a 0 0 0 0 0" in page.text
@@ -90,22 +87,19 @@ async def test_list_has_what_each_workload_wants_and_has():
     ],
 )
 async def test_list_is_filtered(query, names):
-    async with served_objects(*workloads()) as visitor:
-        page = await visitor.page(f"/workloads?{query}")
+    page = await page_of(f"/workloads?{query}", *workloads())
     found = [each.rpartition("/")[2] for each in page.links if each.startswith("/workloads/")]
     assert sorted(found) == sorted(names)
 
 
 async def test_list_is_cut(monkeypatch):
     monkeypatch.setattr(workloads_page, "WORKLOADS_SHOWN", 2)
-    async with served_objects(*workloads()) as visitor:
-        page = await visitor.page("/workloads")
+    page = await page_of("/workloads", *workloads())
     assert "and 3 more workloads: choose a namespace, a kind or a name." in page.text
 
 
 async def test_workload_has_its_pods_and_why_the_rest_is_missing():
-    async with served_objects(*workloads()) as visitor:
-        page = await visitor.page("/workloads/default/deployment/web")
+    page = await page_of("/workloads/default/deployment/web", *workloads())
     assert "deployment default/web Wanted 5 Ready 1 Placed 2 Pending 1 Not created 2" in page.text
     assert "2 of 5 not created" in page.text
     assert "1 pod pending: 0/2 nodes are available: 2 Insufficient cpu" in page.text
@@ -120,21 +114,18 @@ async def test_reason_of_pods_that_were_not_created_is_the_controllers():
     makers = list(deployment("web", 3))
     message = 'pods "web-x" is forbidden: exceeded quota: small'
     makers[1]["status"] = {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": message}]}
-    async with served_objects(node("a"), *makers) as visitor:
-        page = await visitor.page("/workloads/default/deployment/web")
+    page = await page_of("/workloads/default/deployment/web", node("a"), *makers)
     assert f"3 of 3 not created replicaset default/web-{HASH}: {message}" in page.text
 
 
 async def test_controller_that_only_its_pods_name_has_a_page():
-    async with served_objects(*workloads()) as visitor:
-        page = await visitor.page("/workloads/default/pytorchjob/train")
+    page = await page_of("/workloads/default/pytorchjob/train", *workloads())
     assert "pytorchjob default/train Ready 0 Placed 0 Pending 1 Not created 0" in page.text
     assert "Insufficient cpu" in page.text
 
 
 async def test_terminated_pods_do_not_count():
-    async with served_objects(*workloads()) as visitor:
-        page = await visitor.page("/workloads/default/job/etl-29")
+    page = await page_of("/workloads/default/job/etl-29", *workloads())
     assert "Wanted 1 Ready 0 Placed 0 Pending 0 Not created 1" in page.text
     assert "Pods 0 pods" in page.text
 
@@ -179,8 +170,7 @@ async def test_kind_that_may_not_be_listed_costs_only_what_it_says():
 
 async def test_odd_workload_costs_only_itself():
     odd = workload("Deployment", "odd", spec={"replicas": "many"})
-    async with served_objects(*workloads(), odd) as visitor:
-        page = await visitor.page("/workloads")
+    page = await page_of("/workloads", *workloads(), odd)
     assert "odd deployment default unknown 0 0 0 0" in page.text
     assert "web deployment default 5" in page.text
 
@@ -198,8 +188,7 @@ async def test_cron_job_wants_what_its_jobs_want():
         controlled(pod("by-hand-x", node="a"), "Job", "by-hand"),
     ]
     cron_jobs = (workload("CronJob", name, api="batch/v1", spec={}) for name in ("nightly", "weekly"))
-    async with served_objects(node("a"), *cron_jobs, *jobs, *own) as visitor:
-        page = await visitor.page("/workloads")
+    page = await page_of("/workloads", node("a"), *cron_jobs, *jobs, *own)
 
     assert "nightly cronjob default 2 0 1 0 1" in page.text
     assert "by-hand job default 3 0 1 0 2" in page.text

@@ -1,7 +1,5 @@
 """docs/versions.md says what `kubernetes.json` has. BAYPLAN_WRITE_ANSWERS=1 writes its tables."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
@@ -14,11 +12,7 @@ from bayplan.versions.table import ChangeState
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/versions.md"
 UPSTREAM = "https://github.com/kubernetes/kubernetes/pull"
-HOW = {
-    "recorded": "recorded",
-    "unit tests": "upstream's unit tests",
-    "read": "read only",
-}
+HOW = {"recorded": "recorded", "unit tests": "upstream's unit tests", "read": "read only"}
 
 
 def state(change):

@@ -1,7 +1,5 @@
 """`--feature-gates`, `--emulated-version`, and what API servers say of their version."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 
@@ -14,11 +12,7 @@ GATES = {
     "the default": ("1.37", "StorageCapacityScoring=true", {}),
     "the last value": ("1.36", "VolumeLimitScaling=true,kube:VolumeLimitScaling=false", {}),
     "of another component": ("1.36", "KubeletTracing=true", {}),
-    "all beta": (
-        "1.36",
-        "AllBeta=true",
-        {"DRADeviceTaintRules": True, "SchedulerAsyncAPICalls": True},
-    ),
+    "all beta": ("1.36", "AllBeta=true", {"DRADeviceTaintRules": True, "SchedulerAsyncAPICalls": True}),
     "all beta but one": ("1.36", "DRADeviceTaintRules=false,AllBeta=true", {"SchedulerAsyncAPICalls": True}),
     "no alpha": ("1.36", "AllAlpha=false", {}),
     "gangs as in 1.36": (
@@ -52,11 +46,7 @@ PROBLEMS = {
         "GangScheduling=true",
         "GangScheduling: Kubernetes 1.37 doesn't have this gate, 1.36 does",
     ),
-    "locked": (
-        "1.36",
-        "DRAAdminAccess=false",
-        "DRAAdminAccess=false: this gate is locked to true in Kubernetes 1.36",
-    ),
+    "locked": ("1.36", "DRAAdminAccess=false", "DRAAdminAccess=false: this gate is locked to true in Kubernetes 1.36"),
     "not supported": (
         "1.37",
         "CompositePodGroup=true,GenericWorkload=true",
@@ -66,11 +56,7 @@ PROBLEMS = {
         ),
     ),
     "no value": ("1.36", "VolumeLimitScaling", "VolumeLimitScaling: expected true or false, got ''"),
-    "needs another": (
-        "1.36",
-        "GangScheduling=true",
-        "GangScheduling=true: requires GenericWorkload=true",
-    ),
+    "needs another": ("1.36", "GangScheduling=true", "GangScheduling=true: requires GenericWorkload=true"),
     "is needed": (
         "1.36",
         "NodeDeclaredFeatures=false",

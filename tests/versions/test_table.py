@@ -1,7 +1,5 @@
 """The table of versions: its data, and what is on by default."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -77,10 +75,7 @@ def test_other_values_of_gates():
 
 @cases(
     "version, chosen",
-    {
-        "1.36": ("1.36", {"GenericWorkload": True, "GangScheduling": True}),
-        "1.37": ("1.37", {"GenericWorkload": True}),
-    },
+    {"1.36": ("1.36", {"GenericWorkload": True, "GangScheduling": True}), "1.37": ("1.37", {"GenericWorkload": True})},
 )
 def test_gangs(version, chosen):
     gates = with_gangs(gates_of(version))

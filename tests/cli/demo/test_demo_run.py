@@ -1,7 +1,5 @@
 """The demo as a process, with and without a terminal."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

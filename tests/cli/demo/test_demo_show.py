@@ -1,7 +1,5 @@
 """The parts of the demo: observations, expectations and output."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

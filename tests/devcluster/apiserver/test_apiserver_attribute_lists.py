@@ -1,7 +1,5 @@
 """Attributes with lists of values in the embedded API server, with and without the gate DRAListTypeAttributes."""
 
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_SLICE
@@ -19,10 +17,7 @@ SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 def a_slice(attributes):
     pool = {"name": "p", "generation": 0, "resourceSliceCount": 1}
     devices = [{"name": "d", "attributes": attributes}]
-    return {
-        "metadata": {"name": "s"},
-        "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": devices},
-    }
+    return {"metadata": {"name": "s"}, "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": devices}}
 
 
 async def create(gates, kind, document):

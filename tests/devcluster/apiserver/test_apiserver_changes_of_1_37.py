@@ -1,7 +1,5 @@
 """What kube-apiserver 1.37 changed for pods, their bindings, and ResourceSlices."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

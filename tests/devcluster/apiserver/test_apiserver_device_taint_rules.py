@@ -1,7 +1,5 @@
 """DeviceTaintRules, which Kubernetes 1.37 serves in v1."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

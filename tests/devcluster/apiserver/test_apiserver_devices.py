@@ -1,7 +1,5 @@
 """Validation of resource claims, device classes and resource slices."""
 
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 BASE = "/apis/resource.k8s.io/v1"

@@ -1,7 +1,5 @@
 """Fields of devices and of requests for them that 1.37 adds, in the embedded API server, with and without gates."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """Fields of PodGroups that need feature gates. Cases of upstream's podgroup and workload strategy_test.go."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import pytest

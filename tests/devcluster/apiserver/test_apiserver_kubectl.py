@@ -9,10 +9,7 @@ import pytest
 
 from bayplan.devcluster.apiserver import ApiServer, Tls
 
-pytestmark = [
-    pytest.mark.kubectl,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH"),
-]
+pytestmark = [pytest.mark.kubectl, pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")]
 
 MANIFEST = """
 apiVersion: apps/v1

@@ -1,7 +1,5 @@
 """Resources of nodes that devices provide, in the embedded API server with and without DRANodeAllocatableResources."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 
@@ -30,10 +28,7 @@ def a_slice(mappings, capacity=None, resources=None):
     device = {"name": "d", "capacity": capacity or {}, "nodeAllocatableResourceMappings": mappings}
     if resources is not None:
         device["nodeAllocatableResources"] = resources
-    return {
-        "metadata": {"name": "s"},
-        "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": [device]},
-    }
+    return {"metadata": {"name": "s"}, "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": [device]}}
 
 
 async def problem_of(request):
@@ -75,10 +70,7 @@ async def test_resources_of_devices_are_stored_only_with_the_gate(gates, expecte
     {
         "on": (ON, [STATUS]),
         "off": (DEFAULT_GATES, []),
-        "on in 1.37": (
-            ON_IN_1_37,
-            [{"resourceClaimName": "c", "containers": ["main"], **STATUS_IN_1_37}],
-        ),
+        "on in 1.37": (ON_IN_1_37, [{"resourceClaimName": "c", "containers": ["main"], **STATUS_IN_1_37}]),
         "off in 1.37": (NEXT, []),
     },
 )
@@ -207,10 +199,7 @@ def an_overhead(**fields):
         ),
         "nothing": ({"cpu": {}}, NOTHING),
         "an empty mapping": (a_mapping(), NEITHER),
-        "both kinds of mapping": (
-            a_mapping(capacityKey="cores", capacityMultiplier="1", deviceMultiplier="1"),
-            EITHER,
-        ),
+        "both kinds of mapping": (a_mapping(capacityKey="cores", capacityMultiplier="1", deviceMultiplier="1"), EITHER),
         "a zero for each device": (
             a_mapping(deviceMultiplier="0"),
             '[cpu].mapping.deviceMultiplier: Invalid value: "0": must be positive',

@@ -1,7 +1,5 @@
 """The preemption policies of nodes, in the embedded API server of 1.37 with and without their gate."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """Defaults, validation and immutable fields of StatefulSets, DaemonSets and ControllerRevisions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """Request policies of devices' capacity in the embedded API server, as 1.36 and 1.37 check them."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

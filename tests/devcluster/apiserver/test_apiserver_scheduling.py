@@ -1,7 +1,5 @@
 """Kubernetes' own PodGroups and Workloads, which the server has only with `alpha`."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

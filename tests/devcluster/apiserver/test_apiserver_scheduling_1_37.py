@@ -1,7 +1,5 @@
 """PodGroups, Workloads and CompositePodGroups as Kubernetes 1.37 serves them."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

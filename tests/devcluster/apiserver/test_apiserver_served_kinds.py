@@ -47,14 +47,8 @@ async def row(server, path):
         (kinds.CONTROLLER_REVISION, ["a", "<none>", 1, "0s"]),
         (kinds.POD_TEMPLATE, ["a", "c", "i", "app=web"]),
         (kinds.LIMIT_RANGE, ["a", "0s"]),
-        (
-            kinds.RESOURCE_QUOTA,
-            ["a", "count/configmaps: 0/100, pods: 0/100, requests.cpu: 0/100", "", "0s"],
-        ),
-        (
-            kinds.CERTIFICATE_SIGNING_REQUEST,
-            ["a", "0s", "example.com/signer", "", "<none>", "Pending"],
-        ),
+        (kinds.RESOURCE_QUOTA, ["a", "count/configmaps: 0/100, pods: 0/100, requests.cpu: 0/100", "", "0s"]),
+        (kinds.CERTIFICATE_SIGNING_REQUEST, ["a", "0s", "example.com/signer", "", "<none>", "Pending"]),
     ],
     ids=lambda value: value.resource if isinstance(value, kinds.Kind) else "",
 )

@@ -1,7 +1,5 @@
 """Tolerations that compare numbers, with and without the feature gate TaintTolerationComparisonOperators."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

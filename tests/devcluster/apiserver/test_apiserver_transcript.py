@@ -13,9 +13,7 @@ from bayplan.devcluster.apiserver import ApiServer
 DATA = Path(__file__).parents[2] / "data" / "apiserver" / "transcript.jsonl"
 EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]
 
-KNOWN_DIFFERENCES = {
-    "patch immutable node name": "the message shows the change in kube-apiserver's internal types",
-}
+KNOWN_DIFFERENCES = {"patch immutable node name": "the message shows the change in kube-apiserver's internal types"}
 """Exchanges with known differences, and the reason."""
 
 PLACEHOLDER = re.compile(r"<(uid-\d+|rv|time|age|generated|continue)>")

@@ -21,6 +21,10 @@ def named(name="a", **fields):
     return {"metadata": {"name": name, "labels": {"app": "web"}, "annotations": {"a": "b"}}, **fields}
 
 
+def of(name="a", **spec):
+    return named(name, spec=spec)
+
+
 PROBE = {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5}
 TERM = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
 NODE_TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
@@ -54,9 +58,7 @@ JOB_SPEC = {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
 WORKLOAD = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
 CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 DEVICES = {
-    "requests": [
-        {"name": "r", "exactly": {"deviceClassName": "c", "selectors": [{"cel": {"expression": "true"}}]}},
-    ],
+    "requests": [{"name": "r", "exactly": {"deviceClassName": "c", "selectors": [{"cel": {"expression": "true"}}]}}],
     "constraints": [{"requests": ["r"], "matchAttribute": "a.b/c"}],
 }
 EVENT = {
@@ -95,21 +97,17 @@ VALID_OBJECTS = {
         status={"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]},
     ),
     "Namespace": named("team"),
-    "Service": named(spec={"ports": [{"port": 80, "name": "http"}], "selector": {"app": "web"}}),
+    "Service": of(ports=[{"port": 80, "name": "http"}], selector={"app": "web"}),
     "Endpoints": named(subsets=[{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]),
     "PodTemplate": named(template=TEMPLATE),
     "Event": named(**EVENT),
     "ConfigMap": named(data={"a": "b"}),
     "Secret": named(stringData={"a": "b"}),
     "ServiceAccount": named(secrets=[{"name": "s"}]),
-    "LimitRange": named(
-        spec={"limits": [{"type": "Container", "max": {"cpu": "8", "memory": "8Gi"}, "min": {"cpu": "1m"}}]}
-    ),
-    "ResourceQuota": named(
-        spec={
-            "hard": {"pods": "100", "requests.cpu": "100", "count/configmaps": "100"},
-            "scopeSelector": {"matchExpressions": [{"scopeName": "NotTerminating", "operator": "Exists"}]},
-        }
+    "LimitRange": of(limits=[{"type": "Container", "max": {"cpu": "8", "memory": "8Gi"}, "min": {"cpu": "1m"}}]),
+    "ResourceQuota": of(
+        hard={"pods": "100", "requests.cpu": "100", "count/configmaps": "100"},
+        scopeSelector={"matchExpressions": [{"scopeName": "NotTerminating", "operator": "Exists"}]},
     ),
     "Role": named(rules=[RULE]),
     "ClusterRole": named(
@@ -117,160 +115,130 @@ VALID_OBJECTS = {
     ),
     "RoleBinding": named(roleRef={"kind": "Role", "name": "r"}, subjects=[SUBJECT]),
     "ClusterRoleBinding": named(roleRef={"kind": "ClusterRole", "name": "r"}, subjects=[SUBJECT]),
-    "CustomResourceDefinition": named(
+    "CustomResourceDefinition": of(
         "gangs.example.com",
-        spec={
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Gang", "plural": "gangs"},
-            "versions": [VERSION],
-        },
+        group="example.com",
+        scope="Namespaced",
+        names={"kind": "Gang", "plural": "gangs"},
+        versions=[VERSION],
     ),
-    "Lease": named(spec={"holderIdentity": "a", "leaseDurationSeconds": 15}),
+    "Lease": of(holderIdentity="a", leaseDurationSeconds=15),
     "PriorityClass": named(value=5),
-    "PodDisruptionBudget": named(spec={"maxUnavailable": "50%", "selector": {"matchLabels": {"app": "web"}}}),
-    "ReplicationController": named(spec={"selector": {"app": "web"}, "template": TEMPLATE}),
+    "PodDisruptionBudget": of(maxUnavailable="50%", selector={"matchLabels": {"app": "web"}}),
+    "ReplicationController": of(selector={"app": "web"}, template=TEMPLATE),
     "ReplicaSet": named(spec=WORKLOAD),
-    "Deployment": named(spec={**WORKLOAD, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}}}),
-    "StatefulSet": named(
-        spec={
-            **WORKLOAD,
-            "serviceName": "web",
-            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": CLAIM_SPEC}],
-        }
+    "Deployment": of(**WORKLOAD, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}}),
+    "StatefulSet": of(
+        **WORKLOAD, serviceName="web", volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": CLAIM_SPEC}]
     ),
-    "DaemonSet": named(
-        spec={**{key: WORKLOAD[key] for key in ("selector", "template")}, "updateStrategy": {"type": "RollingUpdate"}}
+    "DaemonSet": of(
+        **({key: WORKLOAD[key] for key in ("selector", "template")}), updateStrategy={"type": "RollingUpdate"}
     ),
     "ControllerRevision": named(revision=1, data={"spec": {}}),
-    "Job": named(spec={**JOB_SPEC, "completions": 2, "completionMode": "Indexed"}),
-    "CronJob": named(spec={"schedule": "* * * * *", "jobTemplate": {"spec": JOB_SPEC}}),
-    "HorizontalPodAutoscaler": named(
-        spec={"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
+    "Job": of(**JOB_SPEC, completions=2, completionMode="Indexed"),
+    "CronJob": of(schedule="* * * * *", jobTemplate={"spec": JOB_SPEC}),
+    "HorizontalPodAutoscaler": of(
+        maxReplicas=3, scaleTargetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     ),
-    "PersistentVolume": named(
-        spec={
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/v"},
-            "nodeAffinity": {"required": NODE_TERMS},
-        }
+    "PersistentVolume": of(
+        capacity={"storage": "1Gi"},
+        accessModes=["ReadWriteOnce"],
+        hostPath={"path": "/v"},
+        nodeAffinity={"required": NODE_TERMS},
     ),
     "PersistentVolumeClaim": named(spec=CLAIM_SPEC),
     "StorageClass": named(
         provisioner="x", allowedTopologies=[{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}]
     ),
-    "CSINode": named(spec={"drivers": [{"name": "d", "nodeID": "n", "topologyKeys": ["zone"]}]}),
-    "CSIDriver": named(spec={"tokenRequests": [{"audience": "a"}]}),
+    "CSINode": of(drivers=[{"name": "d", "nodeID": "n", "topologyKeys": ["zone"]}]),
+    "CSIDriver": of(tokenRequests=[{"audience": "a"}]),
     "CSIStorageCapacity": named(storageClassName="s", capacity="1Gi", nodeTopology={"matchLabels": {"zone": "a"}}),
-    "VolumeAttachment": named(spec={"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}),
-    "DeviceClass": named(spec={"selectors": [{"cel": {"expression": "true"}}]}),
-    "ResourceClaim": named(spec={"devices": DEVICES}),
-    "ResourceClaimTemplate": named(spec={"spec": {"devices": DEVICES}}),
-    "ResourceSlice": named(
-        spec={
-            "driver": "d.example.com",
-            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
-            "nodeSelector": NODE_TERMS,
-            "devices": [{"name": "d", "attributes": {"a": {"string": "x"}}, "capacity": {"m": {"value": "1Gi"}}}],
-        }
+    "VolumeAttachment": of(attacher="a", nodeName="n", source={"persistentVolumeName": "v"}),
+    "DeviceClass": of(selectors=[{"cel": {"expression": "true"}}]),
+    "ResourceClaim": of(devices=DEVICES),
+    "ResourceClaimTemplate": of(spec={"devices": DEVICES}),
+    "ResourceSlice": of(
+        driver="d.example.com",
+        pool={"name": "p", "generation": 1, "resourceSliceCount": 1},
+        nodeSelector=NODE_TERMS,
+        devices=[{"name": "d", "attributes": {"a": {"string": "x"}}, "capacity": {"m": {"value": "1Gi"}}}],
     ),
     "EndpointSlice": named(
         addressType="IPv4", endpoints=[{"addresses": ["10.0.0.1"]}], ports=[{"name": "http", "port": 80}]
     ),
-    "Ingress": named(
-        spec={
-            "rules": [
-                {
-                    "host": "web.example.com",
-                    "http": {
-                        "paths": [
-                            {
-                                "path": "/",
-                                "pathType": "Prefix",
-                                "backend": {"service": {"name": "web", "port": {"number": 80}}},
-                            }
-                        ]
-                    },
-                }
-            ],
-            "tls": [{"hosts": ["*.example.com"], "secretName": "s"}],
-        }
+    "Ingress": of(
+        rules=[
+            {
+                "host": "web.example.com",
+                "http": {
+                    "paths": [
+                        {
+                            "path": "/",
+                            "pathType": "Prefix",
+                            "backend": {"service": {"name": "web", "port": {"number": 80}}},
+                        }
+                    ]
+                },
+            }
+        ],
+        tls=[{"hosts": ["*.example.com"], "secretName": "s"}],
     ),
-    "IngressClass": named(
-        spec={"controller": "example.com/ingress", "parameters": {"apiGroup": "a.b", "kind": "K", "name": "k"}}
-    ),
-    "NetworkPolicy": named(
-        spec={
-            "podSelector": {"matchLabels": {"app": "web"}},
-            "ingress": [
-                {
-                    "from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}],
-                    "ports": [{"port": 80, "endPort": 90}],
-                }
-            ],
-        }
+    "IngressClass": of(controller="example.com/ingress", parameters={"apiGroup": "a.b", "kind": "K", "name": "k"}),
+    "NetworkPolicy": of(
+        podSelector={"matchLabels": {"app": "web"}},
+        ingress=[
+            {
+                "from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}],
+                "ports": [{"port": 80, "endPort": 90}],
+            }
+        ],
     ),
     "RuntimeClass": named(
         handler="runsc",
         overhead={"podFixed": {"cpu": "100m"}},
         scheduling={"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]},
     ),
-    "CertificateSigningRequest": named(
-        spec={"request": signing_request(), "signerName": "example.com/signer", "usages": ["client auth"]}
-    ),
+    "CertificateSigningRequest": of(request=signing_request(), signerName="example.com/signer", usages=["client auth"]),
     "ValidatingWebhookConfiguration": named(webhooks=[WEBHOOK]),
     "MutatingWebhookConfiguration": named(webhooks=[{**WEBHOOK, "reinvocationPolicy": "IfNeeded"}]),
-    "ValidatingAdmissionPolicy": named(
-        spec={"matchConstraints": ADMISSION_RULES, "validations": [{"expression": "true", "message": "m"}]}
+    "ValidatingAdmissionPolicy": of(
+        matchConstraints=ADMISSION_RULES, validations=[{"expression": "true", "message": "m"}]
     ),
-    "ValidatingAdmissionPolicyBinding": named(spec={"policyName": "p", "validationActions": ["Deny"]}),
-    "MutatingAdmissionPolicy": named(
-        spec={
-            "matchConstraints": ADMISSION_RULES,
-            "reinvocationPolicy": "Never",
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
-        }
+    "ValidatingAdmissionPolicyBinding": of(policyName="p", validationActions=["Deny"]),
+    "MutatingAdmissionPolicy": of(
+        matchConstraints=ADMISSION_RULES,
+        reinvocationPolicy="Never",
+        mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
     ),
-    "MutatingAdmissionPolicyBinding": named(spec={"policyName": "p"}),
-    "APIService": named(
+    "MutatingAdmissionPolicyBinding": of(policyName="p"),
+    "APIService": of(
         "v1beta1.metrics.example.com",
-        spec={
-            "group": "metrics.example.com",
-            "version": "v1beta1",
-            "service": {"namespace": "default", "name": "metrics"},
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-        },
+        group="metrics.example.com",
+        version="v1beta1",
+        service={"namespace": "default", "name": "metrics"},
+        groupPriorityMinimum=100,
+        versionPriority=100,
     ),
-    "FlowSchema": named(
-        spec={
-            "priorityLevelConfiguration": {"name": "global-default"},
-            "distinguisherMethod": {"type": "ByUser"},
-            "rules": [
-                {
-                    "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "default"}}],
-                    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}],
-                }
-            ],
-        }
+    "FlowSchema": of(
+        priorityLevelConfiguration={"name": "global-default"},
+        distinguisherMethod={"type": "ByUser"},
+        rules=[
+            {
+                "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "default"}}],
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}],
+            }
+        ],
     ),
-    "PriorityLevelConfiguration": named(
-        spec={"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}
-    ),
-    "IPAddress": named("10.0.0.1", spec={"parentRef": {"resource": "services", "namespace": "default", "name": "s"}}),
-    "ServiceCIDR": named(spec={"cidrs": ["10.0.0.0/24"]}),
+    "PriorityLevelConfiguration": of(type="Limited", limited={"limitResponse": {"type": "Queue", "queuing": {}}}),
+    "IPAddress": of("10.0.0.1", parentRef={"resource": "services", "namespace": "default", "name": "s"}),
+    "ServiceCIDR": of(cidrs=["10.0.0.0/24"]),
     "VolumeAttributesClass": named(driverName="d.example.com", parameters={"iops": "100"}),
-    "Workload": named(spec={"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}),
-    "PodGroup": named(spec={"schedulingPolicy": {"gang": {"minCount": 2}}}),
-    "DeviceTaintRule": named(
-        spec={"deviceSelector": {"driver": "d.io"}, "taint": {"key": "broken", "effect": "NoExecute"}}
-    ),
-    "CompositePodGroup": named(
-        spec={
-            "schedulingPolicy": {"gang": {"minGroupCount": 2}},
-            "workloadRef": {"workloadName": "train", "templateName": "workers"},
-        }
+    "Workload": of(podGroupTemplates=[{"name": "t", "schedulingPolicy": {"basic": {}}}]),
+    "PodGroup": of(schedulingPolicy={"gang": {"minCount": 2}}),
+    "DeviceTaintRule": of(deviceSelector={"driver": "d.io"}, taint={"key": "broken", "effect": "NoExecute"}),
+    "CompositePodGroup": of(
+        schedulingPolicy={"gang": {"minGroupCount": 2}},
+        workloadRef={"workloadName": "train", "templateName": "workers"},
     ),
 }
 """By kind."""

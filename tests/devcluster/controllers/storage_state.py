@@ -1,7 +1,5 @@
 """Helpers for the tests of storage controllers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bayplan.api.kinds import CORE_EVENT, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM

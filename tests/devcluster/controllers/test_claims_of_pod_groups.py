@@ -1,7 +1,5 @@
 """Claims of PodGroups, with the feature gate DRAWorkloadResourceClaims. Cases of upstream's controller_test.go."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

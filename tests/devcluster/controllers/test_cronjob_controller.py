@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from bayplan.api.kinds import CORE_EVENT, CRON_JOB, JOB, POD

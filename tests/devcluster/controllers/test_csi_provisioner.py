@@ -1,7 +1,5 @@
 """Provisioning and deletion of volumes."""
 
-from __future__ import annotations
-
 from storage_state import PROVISIONED_BY, SELECTED_NODE, annotations, message, phases
 from tests.support.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class, volume
 from tests.support.tables import cases

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import Node, PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSINode, CSIStorageCapacity, StorageClass

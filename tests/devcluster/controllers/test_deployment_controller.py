@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -42,14 +40,18 @@ def rolled_out(world, replicas: int) -> bool:
     )
 
 
+async def roll_out(world, document: dict[str, Any]) -> None:
+    await world.create(DEPLOYMENT, document)
+    await world.until(lambda: rolled_out(world, document["spec"]["replicas"]), step=0.5)
+
+
 def conditions(world) -> dict[str, tuple[str, str]]:
     status = world.one(DEPLOYMENT, "web").status
     return {one.type: (one.status, one.reason) for one in status.conditions or ()}
 
 
 async def test_deployment_creates_a_replica_set_and_pods(world):
-    await world.create(DEPLOYMENT, web())
-    await world.until(lambda: rolled_out(world, 3), step=0.5)
+    await roll_out(world, web())
     [replica_set] = world.all(REPLICA_SET)
     digest = replica_set.metadata.labels[rollout.POD_TEMPLATE_HASH]
     assert replica_set.metadata.name == f"web-{digest}"
@@ -76,8 +78,7 @@ async def test_deployment_creates_a_replica_set_and_pods(world):
 
 
 async def test_rolling_update_respects_its_limits(world):
-    await world.create(DEPLOYMENT, web(4))
-    await world.until(lambda: rolled_out(world, 4), step=0.5)
+    await roll_out(world, web(4))
     await patch(world, image("nginx:2"))
     seen = []
 
@@ -94,8 +95,7 @@ async def test_rolling_update_respects_its_limits(world):
 
 
 async def test_rollback_reuses_the_replica_set(world):
-    await world.create(DEPLOYMENT, web(2))
-    await world.until(lambda: rolled_out(world, 2), step=0.5)
+    await roll_out(world, web(2))
     for name in ("nginx:2", "nginx:1"):
         await patch(world, image(name))
         await world.until(lambda: rolled_out(world, 2), step=0.5)
@@ -106,8 +106,7 @@ async def test_rollback_reuses_the_replica_set(world):
 
 
 async def test_recreate_waits_for_the_deletion_of_old_pods(world):
-    await world.create(DEPLOYMENT, web(2, strategy={"type": "Recreate"}))
-    await world.until(lambda: rolled_out(world, 2), step=0.5)
+    await roll_out(world, web(2, strategy={"type": "Recreate"}))
     await patch(world, image("nginx:2"))
     images = []
 
@@ -120,8 +119,7 @@ async def test_recreate_waits_for_the_deletion_of_old_pods(world):
 
 
 async def test_scaling_starts_no_rollout(world):
-    await world.create(DEPLOYMENT, web(1))
-    await world.until(lambda: rolled_out(world, 1), step=0.5)
+    await roll_out(world, web(1))
     for replicas in (5, 2, 0):
         await patch(world, {"replicas": replicas})
         await world.until(lambda count=replicas: rolled_out(world, count), step=0.5)
@@ -139,8 +137,7 @@ async def test_old_replica_sets_beyond_the_history_limit_are_deleted(world):
 
 
 async def test_paused_deployment_scales_but_does_not_roll_out(world):
-    await world.create(DEPLOYMENT, web(1))
-    await world.until(lambda: rolled_out(world, 1), step=0.5)
+    await roll_out(world, web(1))
     await patch(world, {"paused": True})
     await world.until(lambda: conditions(world)["Progressing"] == ("Unknown", "DeploymentPaused"))
     await patch(world, {**image("nginx:2"), "replicas": 2})
@@ -169,15 +166,13 @@ async def test_matching_replica_set_is_adopted(world):
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
     }
     await world.create(REPLICA_SET, orphan)
-    await world.create(DEPLOYMENT, document)
-    await world.until(lambda: rolled_out(world, 2), step=0.5)
+    await roll_out(world, document)
     [replica_set] = world.all(REPLICA_SET)
     assert [one.name for one in replica_set.metadata.ownerReferences] == ["web"]
 
 
 async def test_scaling_is_reported_in_events(world):
-    await world.create(DEPLOYMENT, web(2))
-    await world.until(lambda: rolled_out(world, 2), step=0.5)
+    await roll_out(world, web(2))
     [name] = [one.metadata.name for one in world.all(REPLICA_SET)]
     events = (await world.client.list(CORE_EVENT, "default")).items
     events = {(one.involvedObject.kind, one.reason, one.message, one.source.component) for one in events}
@@ -187,7 +182,6 @@ async def test_scaling_is_reported_in_events(world):
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
 async def test_deleting_a_deployment_deletes_its_dependents(world, policy):
-    await world.create(DEPLOYMENT, web(2))
-    await world.until(lambda: rolled_out(world, 2), step=0.5)
+    await roll_out(world, web(2))
     await world.client.delete(DEPLOYMENT, "web", "default", propagation_policy=policy)
     await world.until(lambda: not world.all(DEPLOYMENT) + world.all(REPLICA_SET) + world.all(POD), step=0.5)

@@ -1,7 +1,5 @@
 """Pods whose devices are tainted: when they are evicted, and what rules say of it. The values are those of upstream."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

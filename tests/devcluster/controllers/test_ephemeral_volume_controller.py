@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from storage_state import message, phases, pod
 from tests.support.storage_documents import claim, ephemeral, storage_class, using
 from tests.support.tables import cases

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -161,8 +159,7 @@ async def test_deleting_a_job_removes_the_finalizers_of_its_pods(world):
 
 
 @pytest.mark.parametrize(
-    ("indexes", "text"),
-    [({0, 1, 2, 3}, "0-3"), ({1, 3, 4, 5, 7}, "1,3-5,7"), ({2, 3}, "2,3"), (set(), None)],
+    ("indexes", "text"), [({0, 1, 2, 3}, "0-3"), ({1, 3, 4, 5, 7}, "1,3-5,7"), ({2, 3}, "2,3"), (set(), None)]
 )
 def test_format_of_completed_indexes(indexes, text):
     assert job_indexes.text(indexes) == text

@@ -1,7 +1,5 @@
 """Node lifecycle, taint eviction, and deletion of the pods of deleted nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lightkube.models.core_v1 import Taint, Toleration

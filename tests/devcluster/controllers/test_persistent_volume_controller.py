@@ -1,7 +1,5 @@
 """Binding and release of claims and volumes, without a provisioner."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from lightkube.models.core_v1 import PersistentVolumeClaim, Pod
 from tests.support.storage_documents import claim, ephemeral, using
 from tests.support.tables import cases

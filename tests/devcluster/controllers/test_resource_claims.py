@@ -1,7 +1,5 @@
 """Claims from templates: creation, reservation, deallocation and deletion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -77,6 +75,19 @@ async def allocate(world, name: str = "c", *consumers: Any, protected: bool = Tr
     await world.views[RESOURCE_CLAIM].observe([written])
 
 
+async def create_with_template(world, **fields: Any) -> Any:
+    """A pod whose claim has been made of a template."""
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    created = await world.create(POD, pod(templates=("t",), **fields))
+    await world.until(lambda: claim_names(world))
+    return created
+
+
+async def create_allocated(world, *consumers: Any, **options: Any) -> None:
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world, "c", *consumers, **options)
+
+
 async def events(world) -> list[tuple[str, str]]:
     return [(one.reason, one.message) for one in (await world.client.list(CORE_EVENT, "default")).items]
 
@@ -119,9 +130,7 @@ async def test_pod_waits_for_its_template_with_an_event(world):
 async def test_failed_creation_of_a_claim_is_reported_and_retried(world):
     fault = Fault(verb="create", resource="resourceclaims", answer=403, message="quota", times=2)
     world.cluster.server.faults.add(fault)
-    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
-    await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: claim_names(world))
+    await create_with_template(world)
     assert fault.hits == 2
     message = "PodResourceClaim of-t: create ResourceClaim : quota"
     while ("FailedResourceClaimCreation", message) not in await events(world):
@@ -131,16 +140,12 @@ async def test_failed_creation_of_a_claim_is_reported_and_retried(world):
 async def test_claim_is_not_created_twice_after_a_failed_status_update(world):
     fault = Fault(verb="patch", resource="pods", subresource="status", answer=500, times=3)
     world.cluster.server.faults.add(fault)
-    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
-    await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: claim_names(world))
+    await create_with_template(world)
     assert (fault.hits, len(claims(world))) == (3, 1)
 
 
 async def test_deleted_claim_is_created_again(world):
-    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
-    await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: claim_names(world))
+    await create_with_template(world)
     first = claim_names(world)["of-t"]
     await world.client.delete(RESOURCE_CLAIM, first, "default")
     await world.until(lambda: claim_names(world)["of-t"] != first)
@@ -148,9 +153,7 @@ async def test_deleted_claim_is_created_again(world):
 
 
 async def test_claims_of_a_finished_pod_are_deleted_for_good(world):
-    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
-    runs = await world.create(POD, pod(templates=("t",), node="node-0", annotations={RUN_SECONDS: "5"}))
-    await world.until(lambda: claim_names(world))
+    runs = await create_with_template(world, node="node-0", annotations={RUN_SECONDS: "5"})
     await allocate(world, claim_names(world)["of-t"], runs)
     await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
     await world.until(lambda: world.one(POD, "p").status.phase == "Succeeded", step=1)
@@ -160,9 +163,7 @@ async def test_claims_of_a_finished_pod_are_deleted_for_good(world):
 
 
 async def test_claims_of_a_deleted_pod_are_deleted(world):
-    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
-    runs = await world.create(POD, pod(templates=("t",), node="node-0"))
-    await world.until(lambda: claim_names(world))
+    runs = await create_with_template(world, node="node-0")
     await allocate(world, claim_names(world)["of-t"], runs)
     await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
     await world.client.delete(POD, "p", "default")
@@ -197,8 +198,7 @@ async def test_allocated_claim_is_reserved_for_a_bound_pod(world):
 
 
 async def test_claims_are_not_reserved_for_unscheduled_pods(world):
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world)
+    await create_allocated(world)
     await world.create(POD, pod(claims=("c",)))
     await world.settle(5)
     assert users(world) == []
@@ -231,8 +231,7 @@ async def test_consumers_that_keep_their_reservation(world, consumers, left):
     for name in ("doomed", "leaving"):
         await world.client.delete(POD, name, "default")
     await world.until(lambda: world.one(POD, "doomed").metadata.deletionTimestamp)
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world, "c", *(there[one] if isinstance(one, str) else one for one in consumers))
+    await create_allocated(world, *(there[one] if isinstance(one, str) else one for one in consumers))
     await world.until(lambda: users(world) == left)
     await world.settle(3)
     assert (users(world), has_devices(world)) == (left, True)
@@ -241,8 +240,7 @@ async def test_consumers_that_keep_their_reservation(world, consumers, left):
 @cases("protected, keeps", {"allocated by a scheduler": (True, False), "allocated otherwise": (False, True)})
 async def test_claim_is_deallocated_after_its_last_consumer(world, protected, keeps):
     user = await world.create(POD, pod(claims=("c",)))
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world, "c", user, protected=protected)
+    await create_allocated(world, user, protected=protected)
     condition = {
         "type": "Ready",
         "status": "True",
@@ -260,8 +258,7 @@ async def test_claim_is_deallocated_after_its_last_consumer(world, protected, ke
 
 
 async def test_unused_claim_stays_allocated(world):
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world)
+    await create_allocated(world)
     await world.settle(5)
     assert has_devices(world)
     assert world.one(RESOURCE_CLAIM, "c").metadata.finalizers == [FINALIZER]
@@ -269,8 +266,7 @@ async def test_unused_claim_stays_allocated(world):
 
 async def test_deleted_claim_is_removed_after_its_last_consumer(world):
     user = await world.create(POD, pod(claims=("c",)))
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world, "c", user)
+    await create_allocated(world, user)
     await world.client.delete(RESOURCE_CLAIM, "c", "default")
     await world.settle(5)
     assert world.one(RESOURCE_CLAIM, "c").metadata.deletionTimestamp is not None
@@ -279,8 +275,7 @@ async def test_deleted_claim_is_removed_after_its_last_consumer(world):
 
 
 async def test_deleted_claim_without_consumers_is_removed_at_once(world):
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world)
+    await create_allocated(world)
     await world.client.delete(RESOURCE_CLAIM, "c", "default")
     await world.until(lambda: world.one(RESOURCE_CLAIM, "c") is None)
 
@@ -288,8 +283,7 @@ async def test_deleted_claim_without_consumers_is_removed_at_once(world):
 async def test_concurrent_change_is_not_overwritten(world):
     """A reservation that is added while another one is removed is kept."""
     users_ = [await world.create(POD, pod(name, claims=("c",))) for name in ("p", "q", "r")]
-    await world.create(RESOURCE_CLAIM, claim())
-    await allocate(world, "c", *users_[:2])
+    await create_allocated(world, *users_[:2])
     held = Fault(verb="update", resource="resourceclaims", subresource="status", delay=0.2, times=1)
     world.cluster.server.faults.add(held)
     await world.client.delete(POD, "p", "default")

@@ -1,7 +1,5 @@
 """The owners of a claim by the retention policy of its StatefulSet."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from storage_state import phases, pod
 from tests.support.storage_documents import claim, storage_class, using, volume
 from tests.support.tables import cases

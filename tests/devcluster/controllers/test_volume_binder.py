@@ -1,7 +1,5 @@
 """The writes of a binding, which don't overwrite concurrent changes."""
 
-from __future__ import annotations
-
 import pytest
 from storage_state import BIND_COMPLETED, BOUND_BY_CONTROLLER, annotations, phases
 from tests.support.storage_documents import claim, local_class, volume

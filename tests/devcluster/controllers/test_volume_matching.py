@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim

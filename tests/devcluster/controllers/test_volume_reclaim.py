@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from lightkube.models.core_v1 import PersistentVolume
 from tests.support.storage_documents import volume
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """Pods with claims start once all their claims are allocated and reserved for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

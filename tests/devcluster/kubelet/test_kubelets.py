@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -24,6 +22,16 @@ def pod(
 
 def phase(world, name: str = "p") -> str:
     return pods.phase(world.one(POD, name))
+
+
+async def run(world, document: dict[str, Any]) -> None:
+    await world.create(POD, document)
+    await world.until(lambda: phase(world, document["metadata"]["name"]) == "Running", step=0.5)
+
+
+async def terminate(world) -> None:
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
 
 
 def statuses(world, name: str = "p") -> dict[str, str]:
@@ -91,8 +99,7 @@ async def test_pod_beyond_its_deadline_fails(world):
 
 async def test_pod_that_does_not_fit_is_rejected(world):
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}
-    await world.create(POD, pod("first", containers=[container]))
-    await world.until(lambda: phase(world, "first") == "Running", step=0.5)
+    await run(world, pod("first", containers=[container]))
     await world.create(POD, pod("second", containers=[container]))
     await world.until(lambda: phase(world, "second") == "Failed")
     status = world.one(POD, "second").status
@@ -108,8 +115,7 @@ async def test_finished_pod_frees_its_resources(world):
     short = pod("short", annotations={RUN_SECONDS: "1"}, containers=[container], restartPolicy="Never")
     await world.create(POD, short)
     await world.until(lambda: phase(world, "short") == "Succeeded", step=0.5)
-    await world.create(POD, pod("next", containers=[container]))
-    await world.until(lambda: phase(world, "next") == "Running", step=0.5)
+    await run(world, pod("next", containers=[container]))
 
 
 def sized(cpu: str) -> dict[str, Any]:
@@ -183,10 +189,8 @@ async def test_a_deferred_resize_is_tried_again(world, change, then):
 
 
 async def test_deleted_pod_stops_within_its_grace_period(world):
-    await world.create(POD, pod(terminationGracePeriodSeconds=60))
-    await world.until(lambda: phase(world) == "Running", step=0.5)
-    await world.client.delete(POD, "p", "default")
-    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await run(world, pod(terminationGracePeriodSeconds=60))
+    await terminate(world)
     await world.until(lambda: world.one(POD, "p") is None, step=0.25)
 
 
@@ -217,10 +221,8 @@ def container(name: str, pre_stop_seconds: int | None = None) -> dict[str, Any]:
     },
 )
 async def test_deleted_pod_stops_after_its_hooks_within_its_grace(world, spec, annotations, seconds):
-    await world.create(POD, pod(annotations=annotations, **spec))
-    await world.until(lambda: phase(world) == "Running", step=0.5)
-    await world.client.delete(POD, "p", "default")
-    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await run(world, pod(annotations=annotations, **spec))
+    await terminate(world)
     await world.settle(seconds - 0.5, step=0.5)
     assert phase(world) == "Running"
     await world.settle(1, step=0.5)
@@ -228,10 +230,8 @@ async def test_deleted_pod_stops_after_its_hooks_within_its_grace(world, spec, a
 
 
 async def test_second_delete_shortens_the_grace_period(world):
-    await world.create(POD, pod(annotations={STOP_SECONDS: "1000"}, terminationGracePeriodSeconds=600))
-    await world.until(lambda: phase(world) == "Running", step=0.5)
-    await world.client.delete(POD, "p", "default")
-    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await run(world, pod(annotations={STOP_SECONDS: "1000"}, terminationGracePeriodSeconds=600))
+    await terminate(world)
     await world.settle(20)
     assert phase(world) == "Running"
     await world.client.delete(POD, "p", "default", grace_period_seconds=25)
@@ -250,8 +250,7 @@ async def test_deleted_pod_that_never_ran_is_removed_at_once(world):
 async def test_pod_with_a_finalizer_ends_before_it_is_deleted(world):
     document = pod()
     document["metadata"]["finalizers"] = ["example.com/hold"]
-    await world.create(POD, document)
-    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await run(world, document)
     await world.client.delete(POD, "p", "default")
     await world.until(lambda: phase(world) == "Failed", step=0.5)
     await world.patch(POD, "p", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/hold"]}})
@@ -262,8 +261,7 @@ async def test_node_of_another_client_is_served(world):
     capacity = {"cpu": "2", "memory": "4Gi", "pods": "10"}
     await world.create(NODE, {"metadata": {"name": "extra"}, "status": {"capacity": capacity, "allocatable": capacity}})
     await world.until(lambda: not world.one(NODE, "extra").spec.taints, step=0.5)
-    await world.create(POD, pod(node="extra"))
-    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await run(world, pod(node="extra"))
     assert world.one(NODE, "extra").status.capacity == capacity
 
 

@@ -1,7 +1,5 @@
 """Device selectors on attributes with lists of values. Mirrors the cases of upstream's cel/compile_test.go."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

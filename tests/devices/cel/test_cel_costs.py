@@ -4,8 +4,6 @@ Upstream's tests measure most expressions without constant folding, which it app
 conversion of constants costs 10, 30 or 1 there and nothing here.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.devices.cel.checking import check

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - an expression is easier to read on one line
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.devices.cel.checking import check

@@ -1,7 +1,5 @@
 """Device selectors: matching devices, compile errors, runtime failures and caching."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.devices.cel import selectors as compiled

@@ -1,7 +1,5 @@
 """Dumps of the state, and comparison with the API server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -10,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.service.conftest import make_runtime
+from tests.support.tables import cases
 
 from bayplan import turns
 from bayplan.cli.run_logging import REQUESTED, JsonLines
@@ -190,31 +189,21 @@ ELSEWHERE = make_pod("web", cpu="500m", memory="1Gi", node="b")
 A, B = make_node("a"), make_node("b")
 
 
-@pytest.mark.parametrize(
-    ("server", "known", "expected"),
-    [
-        pytest.param([A, BOUND, READY], [A, BOUND, READY], [], id="no differences"),
-        pytest.param([A, B], [A], ["node b is missing"], id="node missing"),
-        pytest.param([A], [A, B], ["node b is redundant"], id="node redundant"),
-        pytest.param([A, BOUND], [A], ["pod default/web is missing"], id="pod missing"),
-        pytest.param([A], [A, BOUND], ["pod default/web is redundant"], id="pod redundant"),
-        pytest.param([READY], [], ["pod default/ready is missing"], id="missing in the queue"),
-        pytest.param([], [READY], ["pod default/ready is redundant"], id="redundant in the queue"),
-        pytest.param(
-            [A, B, BOUND],
-            [A, B, ELSEWHERE],
-            ["pod default/web is misplaced: it is on node a, not on b"],
-            id="moved",
-        ),
-        pytest.param(
-            [A, make_pod("web")],
-            [A, BOUND],
-            ["pod default/web is misplaced: it is on no node, not on a"],
-            id="unbound",
-        ),
-        pytest.param([make_pod("other", scheduler_name="theirs")], [], [], id="pod of another scheduler"),
-        pytest.param([make_pod("going", terminating=True)], [], [], id="terminating pending pod"),
-    ],
+@cases(
+    "server, known, expected",
+    {
+        "no differences": ([A, BOUND, READY], [A, BOUND, READY], []),
+        "node missing": ([A, B], [A], ["node b is missing"]),
+        "node redundant": ([A], [A, B], ["node b is redundant"]),
+        "pod missing": ([A, BOUND], [A], ["pod default/web is missing"]),
+        "pod redundant": ([A], [A, BOUND], ["pod default/web is redundant"]),
+        "missing in the queue": ([READY], [], ["pod default/ready is missing"]),
+        "redundant in the queue": ([], [READY], ["pod default/ready is redundant"]),
+        "moved": ([A, B, BOUND], [A, B, ELSEWHERE], ["pod default/web is misplaced: it is on node a, not on b"]),
+        "unbound": ([A, make_pod("web")], [A, BOUND], ["pod default/web is misplaced: it is on no node, not on a"]),
+        "pod of another scheduler": ([make_pod("other", scheduler_name="theirs")], [], []),
+        "terminating pending pod": ([make_pod("going", terminating=True)], [], []),
+    },
 )
 async def test_differences_are_logged(server, known, expected, clock, logged):
     world = World(clock, *server)
@@ -246,20 +235,15 @@ async def test_change_reported_by_the_watch_is_not_a_difference(clock, logged):
     assert logged() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        pytest.param(
+@cases(
+    "fault, error",
+    {
+        "forbidden": (
             {"resource": "nodes", "answer": 403, "reason": "Forbidden", "message": "you may not"},
             "403 Forbidden: you may not",
-            id="forbidden",
         ),
-        pytest.param(
-            {"resource": "pods", "drop": "before"},
-            "GET /api/v1/pods: the server closed the connection",
-            id="unreachable",
-        ),
-    ],
+        "unreachable": ({"resource": "pods", "drop": "before"}, "GET /api/v1/pods: the server closed the connection"),
+    },
 )
 async def test_failed_list_is_logged(fault, error, clock, logged):
     world = World(clock, A)

@@ -1,0 +1,15 @@
+"""Commands of `bayplan` in this process."""
+
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from bayplan.cli import main
+
+
+def bayplan(*arguments: object, status: int = 0, **options: Any) -> Result:
+    """Run a command. Raises AssertionError unless it ends with `status` and without a traceback."""
+    result = CliRunner().invoke(main, [str(each) for each in arguments], **options)
+    assert result.exit_code == status, result.output
+    assert "Traceback" not in result.output
+    return result
