@@ -15,7 +15,7 @@ from tests.support.served_questions import small_cluster
 from bayplan.assistants import tools
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.question_types import QUESTIONS
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED
+from bayplan.insight.sources.rights import FOLLOWED
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import make_client
 from bayplan.ui.sources import ClusterSource
@@ -135,4 +135,4 @@ async def test_live_cluster_is_only_read():
             await client.call_tool(name, parameters)
     sent = [request.info for request in api.transport.requests]
     assert {info.verb for info in sent} == {"list", "watch"}
-    assert {info.resource for info in sent} == {kind.plural for kind in (*REQUIRED, *EFFECTS)}
+    assert {info.resource for info in sent} == {kind.plural for kind in FOLLOWED}

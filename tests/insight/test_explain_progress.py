@@ -7,6 +7,7 @@ from bayplan_documents import document
 from tests.support.tables import cases
 
 from bayplan import Plugin
+from bayplan.api.kinds import POD
 from bayplan.framework.interface import Wait
 from bayplan.insight import Insight, QuestionError, Snapshot
 
@@ -65,6 +66,40 @@ def test_notes_say_what_the_scheduler_did(pending, note):
 
     assert any(note in each for each in answer.notes), answer.notes
     assert (answer.outcome, answer.message) == ("placed", "")
+
+
+def lease(name, renewed="2026-01-01T11:00:00.000000Z"):
+    spec = {"holderIdentity": "host_1", "leaseDurationSeconds": 15, "renewTime": renewed}
+    made = document("Lease", name, "coordination.k8s.io/v1", spec=spec)
+    made["metadata"]["namespace"] = "kube-system"
+    return made
+
+
+LEASES = {
+    "of the default scheduler": (lease("kube-scheduler"), {}, True),
+    "of a second scheduler": (lease("bayplan-scheduler"), {"schedulerName": "bayplan-scheduler"}, True),
+    "of another one": (lease("kube-controller-manager"), {}, False),
+    "renewed in time": (lease("kube-scheduler", "2026-01-01T11:59:55.000000Z"), {}, False),
+    "on a clock that is late": (lease("kube-scheduler", "2026-01-01T11:59:10.000000Z"), {}, False),
+}
+
+
+LOST = "its lease kube-system/{} was last renewed at 2026-01-01T11:00:00Z by "
+
+
+@cases("found, spec, lost", LEASES)
+def test_a_lease_that_is_not_renewed_is_said(found, spec, lost):
+    answer = ask(node(), pod("new", rejected(), **spec), found)
+    said = LOST.format(found["metadata"]["name"]) + "host_1"
+    assert any(said in note for note in answer.notes) is lost, answer.notes
+
+
+def test_a_redacted_snapshot_still_says_that_the_scheduler_lost_its_lease(tmp_path):
+    taken = datetime(2026, 1, 1, 12, 0, 5, tzinfo=UTC)
+    Snapshot.of([node(), pod(), lease("kube-scheduler")], taken=taken).save(tmp_path / "saved", redact=True)
+    redacted = Snapshot.open(tmp_path / "saved")
+    (name,) = redacted.of_kind(POD)
+    assert LOST.format("kube-scheduler") + "holder-1" in "".join(Insight(redacted).explain(name).notes)
 
 
 PLACED = "it would be placed now"

@@ -18,7 +18,7 @@ from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
 from bayplan.insight import Snapshot
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED
+from bayplan.insight.sources.rights import FOLLOWED
 from bayplan.serve import answering
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
@@ -84,7 +84,7 @@ async def test_live_cluster_is_followed_and_only_read():
         await until(nodes)
     sent = [request.info for request in api.transport.requests]
     assert {info.verb for info in sent} == {"list", "watch"}
-    assert {info.resource for info in sent} == {kind.plural for kind in (*REQUIRED, *EFFECTS)}
+    assert {info.resource for info in sent} == {kind.plural for kind in FOLLOWED}
 
 
 @pytest.mark.parametrize(

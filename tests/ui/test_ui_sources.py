@@ -13,7 +13,7 @@ from bayplan.client import connect
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
+from bayplan.insight.sources.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
 from bayplan.ui import app, sources
@@ -99,7 +99,7 @@ async def test_only_reads_are_sent_and_never_for_secrets_or_config_maps():
             await visitor.get(path)
     sent = [request.info for request in client.transport.requests]
     assert {info.verb for info in sent} == {"list", "watch"}
-    assert {info.resource for info in sent} == {kind.plural for kind in (*REQUIRED, *EFFECTS)}
+    assert {info.resource for info in sent} == {kind.plural for kind in FOLLOWED}
 
 
 async def test_page_of_a_live_cluster_changes():

@@ -25,13 +25,13 @@ from bayplan.history.journal import Journal, convert_journal, next_segment
 from bayplan.history.segments import segments_in
 from bayplan.history.writing import prepare_folder, write_manifest
 from bayplan.insight.sources.older_versions import updated
-from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.insight.sources.served import served_version
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*REQUIRED, *(kind for kind in EFFECTS if kind is not CORE_EVENT))
-"""What is recorded: what a snapshot has, but for events."""
+KINDS = tuple(kind for kind in FOLLOWED if kind is not CORE_EVENT)
+"""What is recorded: what a snapshot has, but for events and leases."""
 
 LOOK_AGAIN = 60.0
 """Seconds between two looks for a kind that the server lacks."""

@@ -99,7 +99,8 @@ class World:
         self._seed = seed
         self.rng = random.Random(seed)
         self.sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
-        self._documents: Documents = MappingProxyType({})
+        self.documents: Documents = MappingProxyType({})
+        """The objects that `move` was given, also those that no plugin reads."""
         self._undo: list[Callable[[], object]] = []
         self._changed: dict[tuple[Kind, str], None] = {}
         """The objects that were changed since `move`."""
@@ -137,10 +138,10 @@ class World:
         if now is not None:
             self.handle.time = now
         with collector_paused():
-            for kind in sorted({*documents, *self._documents}, key=_pods_last):
+            for kind in sorted({*documents, *self.documents}, key=_pods_last):
                 if kind in {NODE, POD} or kind in self.handle.watched:
-                    self._move_kind(kind, self._documents.get(kind, _NONE), documents.get(kind, _NONE))
-        self._documents = documents
+                    self._move_kind(kind, self.documents.get(kind, _NONE), documents.get(kind, _NONE))
+        self.documents = documents
         self._sort_pods()
 
     def _move_kind(self, kind: Kind, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:

@@ -17,7 +17,7 @@ from bayplan.insight.sources.cluster import SELECTORS
 from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.older_versions import updated
 from bayplan.insight.sources.reading import Gap, SnapshotError
-from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.insight.sources.served import served_version
 from bayplan.ui.events import Events, server_events, snapshot_events
 
@@ -139,7 +139,7 @@ class ClusterSource:
         self.version = 0
         self._client = client
         self._name = name
-        self._kinds = tuple(dict.fromkeys((*REQUIRED, *EFFECTS, *kinds)))
+        self._kinds = tuple(dict.fromkeys((*FOLLOWED, *kinds)))
         self._follows: dict[Kind, _Follow] = {}
         self._cached: tuple[int, Snapshot] | None = None
         self._listed = asyncio.Event()

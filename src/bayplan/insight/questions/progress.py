@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
+from lightkube.models.coordination_v1 import Lease
+
+from bayplan.api.kinds import LEASE, PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
+from bayplan.api.objects import UndecodableObject, decode
 from bayplan.api.times import rfc3339
 from bayplan.api.volumes import SELECTED_NODE, annotations_of, claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
@@ -20,6 +23,10 @@ MOST_BACKOFF = timedelta(seconds=10)
 """The default `podMaxBackoffSeconds`."""
 MOST_UNSCHEDULABLE = timedelta(minutes=5)
 """How long an unschedulable pod waits at most; kube-scheduler's `podMaxInUnschedulablePodsDuration`."""
+_SKEW = timedelta(minutes=1)
+"""How far the clocks of two machines may differ."""
+_LEASES = {"default-scheduler": "kube-scheduler"}
+"""The names of leases by scheduler; others are usually named as their scheduler."""
 NOMINATED = "is tried again soon if it preempted pods, else a plugin lets it wait there in Permit or PreBind"
 """What comes next for a nominated pod, if no pod on its node is terminating."""
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
@@ -93,6 +100,7 @@ def progress_notes(world: World, pod: PodInfo, result: Result, message: str) -> 
     condition, placed = recorded(pod), result.fate is Fate.PLACED
     if result.gated:
         return
+    yield from _lost_lease(world, pod)
     if condition is None:
         if _waits_on_a_node(result) and chosen_node(world, pod) is not None:
             yield f"unless the plugin allows it, its attempt ends with: {message}"
@@ -114,6 +122,26 @@ def progress_notes(world: World, pod: PodInfo, result: Result, message: str) -> 
         yield f'its condition {condition.reason} says: "{text}"{other if placed else ""}'
     if placed and condition.reason == "Unschedulable" and not pod.nominated_node_name:
         yield _next_try(world, condition)
+
+
+def _lost_lease(world: World, pod: PodInfo) -> Iterator[str]:
+    """Yield that the pod's scheduler doesn't renew its lease, if its name tells which one that is."""
+    name = _LEASES.get(pod.scheduler_name, pod.scheduler_name)
+    for key, raw in world.documents.get(LEASE, {}).items():
+        if key.rpartition("/")[2] != name:
+            continue
+        try:
+            spec = decode(Lease, raw).spec
+        except UndecodableObject:
+            continue  # an odd lease tells nothing
+        if spec is None or spec.renewTime is None:
+            continue
+        if world.handle.now() > spec.renewTime + timedelta(seconds=spec.leaseDurationSeconds or 0) + _SKEW:
+            holder = f" by {spec.holderIdentity}" if spec.holderIdentity else ""
+            yield (
+                f"no scheduler named {pod.scheduler_name} seems to be running: its lease {key} was last "
+                f"renewed at {rfc3339(spec.renewTime)}{holder}"
+            )
 
 
 def _next_try(world: World, condition: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.api.kinds import CORE_EVENT, POD, Kind
+from bayplan.api.kinds import CORE_EVENT, LEASE, POD, Kind
 from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
 from bayplan.client.server_version import server_version
 from bayplan.insight.sources.documents import stored
@@ -26,9 +26,10 @@ T = TypeVar("T")
 SELECTORS = {
     POD: ("status.phase!=Succeeded,status.phase!=Failed",),
     CORE_EVENT: ("reason=FailedCreate", "reason=Preempted"),
+    LEASE: ("metadata.namespace=kube-system",),
 }
 """Field selectors by kind: terminated pods use nothing, and of events, questions read only those about pods that could
-not be created. There may be many others."""
+not be created. There may be many others. Of leases, those of nodes aren't read."""
 
 PAGE_SIZE = 500
 _CONCURRENT_LISTS = 6

@@ -7,17 +7,16 @@ from bayplan.devcluster.cluster import DevCluster
 from bayplan.insight.sources.documents import collect, stored
 from bayplan.insight.sources.older_versions import OLDER, updated
 from bayplan.insight.sources.reading import Reading
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED
+from bayplan.insight.sources.rights import FOLLOWED
 
 
 def read_dev_cluster(cluster: DevCluster) -> Reading:
-    """The objects that its API server has now, of the kinds that `cluster.read_client` reads."""
+    """The objects that its API server has now, of the kinds that `cluster.read_client` reads, but for leases."""
 
     def entries(kind: Kind) -> list[bytes]:
         served = cluster.server.storage.served.stored(kind.resource)
         older = next((each for each in OLDER.get(kind, ()) if served and each.version == served.kind.version), kind)
         return [updated(older, entry.raw) for entry in cluster.server.store.collection(kind.resource).select()]
 
-    kinds = (*REQUIRED, *EFFECTS)
-    documents = collect((kind, *stored(kind, raw)) for kind in kinds for raw in entries(kind))
+    documents = collect((kind, *stored(kind, raw)) for kind in FOLLOWED for raw in entries(kind))
     return Reading(documents, "the embedded cluster", cluster.clock.now())

@@ -56,10 +56,14 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.DEVICE_TAINT_RULE: f"{_DEVICES}, and the taints of rules don't count",
     kinds.CORE_EVENT: "why controllers can't create pods is known from the conditions of ReplicaSets only, and who "
     "preempted a pod is unknown",
+    kinds.LEASE: "whether a scheduler still runs is known from the conditions of pods only",
     custom_kind(POD_GROUPS): _GANGS,
     custom_kind(COSCHEDULING_POD_GROUPS): _GANGS,
 }
 """What it costs if a kind can't be read. These are all kinds that a snapshot has, but for the required ones."""
+
+FOLLOWED = (*REQUIRED, *(kind for kind in EFFECTS if kind is not kinds.LEASE))
+"""The kinds that a snapshot has whose changes matter. Leases change every few seconds."""
 
 CUSTOM_EFFECT = "the plugins that read it see no objects"
 

@@ -286,6 +286,9 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         "devicetaintrule",
         spec=fields(taint=keyed, deviceSelector=fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME)),
     ),
+    ("coordination.k8s.io", "leases"): obj(
+        "lease", spec=fields("leaseDurationSeconds renewTime", holderIdentity=name("holder"))
+    ),
     ("scheduling.k8s.io", "podgroups"): obj(
         "podgroup",
         apiVersion=verbatim,

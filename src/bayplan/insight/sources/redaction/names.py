@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?|true|false")
 _WORD = re.compile(r"\w+")
 _THREE_PARTS = re.compile(r"[a-z0-9]+(-[a-z0-9]+){2}")
 _KEPT = {
+    "lease": frozenset({"kube-scheduler"}),
     "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
     "priorityclass": frozenset({"system-cluster-critical", "system-node-critical"}),
 }
