@@ -236,15 +236,16 @@ class Sharing:
 
     def _refreshed(self, key: PodKey, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Return the rows of a key, which are up to date; None for the first pod. Raises PluginError."""
-        shared, last, self._last = key[:3], self._last, None
+        last, self._last = self._last, None
         # the long key of the pods that come in a row isn't hashed again
-        rows = self._rows.use(shared) if last is None or last[0] is not key else last[1]
+        rows = self._rows.use(key[:3]) if last is None or last[0] is not key else last[1]
         if rows is not None and rows.refresh(pod, nodes, call):
             self._last = key, rows
             return rows
         if rows is None and key[:2] not in self._seen:
             self._seen[key[:2]] = True
             return None
+        shared = key[:3]
         self._rows.pop(shared, None)
         if key.apart not in self._halves:
             self._halves[key.apart] = Halves.of(self._profile, key.apart)
