@@ -128,7 +128,7 @@ class Verdicts:
         self.feasible_mask = locked(self.feasible_mask)
         if not self._rejected:
             self._codes = locked(self._codes)
-        if earlier is not None and np.array_equal(self.feasible_mask, earlier.feasible_mask):
+        if earlier is not None and not np.count_nonzero(self.feasible_mask ^ earlier.feasible_mask):
             self.feasible_mask, self._feasible = earlier.feasible_mask, earlier.feasible()
         return self
 
