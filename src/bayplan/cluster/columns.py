@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-UInt8 = NDArray[np.uint8]
 Bool = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 V = TypeVar("V", bound=Hashable)

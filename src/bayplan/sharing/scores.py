@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.columns import Bool, Int64, Rows, UInt8
+from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState, NormalizeScores, Score
@@ -21,9 +21,6 @@ FEW_CHANGES = 8
 """Up to this many rows on which only pods changed are filtered and scored one by one: it takes less time."""
 _SETS = 4
 """Sets of feasible rows for which the sums of normalized scores are kept; 8 bytes a row."""
-
-_PODS, _ALL = 1, 3
-"""What changed on a row since it was scored: only its pods, or also the node."""
 
 
 @dataclass(slots=True)
@@ -82,8 +79,10 @@ class LatestScores:
         """None until PreScore has run."""
         self._moving: list[tuple[Any, int]] | None = None
         """The plugins that read pods, with their weights; None where one has no per-node form or normalizes."""
-        self._stale: UInt8 = np.zeros(0, dtype=np.uint8)
-        """By row: 0 if its score is valid, _PODS if only the part of the plugins that read pods isn't, else _ALL."""
+        self._stale: Bool = np.zeros(0, dtype=np.bool_)
+        """By row: whether it has no valid score."""
+        self._unknown: Bool = self._stale
+        """By row: whether not even the part of the plugins that read no pods is valid."""
         self._latest: tuple[Bool, Int64] | None = None
         """The mask of the last pod's feasible rows, and the sums of their normalized scores."""
         self._sums: Latest[bytes, Int64 | None] = Latest(_SETS)
@@ -98,9 +97,10 @@ class LatestScores:
     def changed(self, rows: Sequence[int], *, only_pods: bool) -> None:
         """Record that rows changed. `only_pods`: whether only pods were added or removed there."""
         if self._scores is not None:
-            stale = self._stale
             for row in rows:  # often one
-                stale[row] |= _PODS if only_pods else _ALL
+                self._stale[row] = True
+                if not only_pods:
+                    self._unknown[row] = True
 
     def total(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts, nodes: Nodes, feasible: Bool | None) -> Int64:
         """Return the weighted sum of the scores of some feasible nodes: int64, a new array. Raises PluginError.
@@ -121,13 +121,12 @@ class LatestScores:
             run_pre_score(self._profile, cycle, pod, nodes.at(verdicts.feasible()))
             self._scores = RawScores.of(self._profile, cycle, pod, verdicts)
             self._moving = self._find_moving(cycle)
-            self._stale = np.where(feasible, np.uint8(0), np.uint8(_ALL))
+            self._stale, self._unknown = ~feasible, ~feasible
             return self._scores
-        stale = self._stale
-        rows = (stale * feasible).nonzero()[0]
+        rows = (self._stale & feasible).nonzero()[0]
         if not len(rows):
             return self._scores
-        few = len(rows) <= FEW_CHANGES and all(stale.item(row) == _PODS for row in rows.tolist())
+        few = len(rows) <= FEW_CHANGES and not any(map(self._unknown.item, rows.tolist()))
         if self._moving is not None and few:
             for row in rows.tolist():
                 score = score_node(self._moving, cycle, pod, nodes.info(row))
@@ -135,7 +134,7 @@ class LatestScores:
         elif self._scores.replace(rows, RawScores.of(self._profile, cycle, pod, Verdicts(nodes.at(rows)))):
             self._latest = None
             self._sums.clear()
-        stale[rows] = 0
+        self._stale[rows] = self._unknown[rows] = False
         return self._scores
 
     def _normalized(
