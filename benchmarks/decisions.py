@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Measures the decision core alone: each pod is decoded, decided and assumed, one after the other. Prints JSON.
 
+A pod that preempts is attempted again at once, on its nominated node and without its victims.
+
     benchmarks/decisions.py OBJECTS SOURCES
 
 `compare_revisions.py` writes OBJECTS and starts this script for each revision, with the revision's SOURCES in the path.
@@ -44,6 +46,11 @@ def _with_sharing(profile: Any) -> dict[str, Any]:
     return {"start": Sharing(profile).start}
 
 
+def _nominated(raw: bytes, node: str | None) -> bytes:
+    """Return the JSON of a pod that is nominated to a node."""
+    return json.dumps({**json.loads(raw), "status": {"nominatedNodeName": node}}).encode()
+
+
 def measure(objects: Path) -> dict[str, object]:
     """Measure a workload: a JSON array per line, with whether the object is a measured pod, and its document."""
     lines = [json.loads(line) for line in objects.read_text(encoding="utf-8").splitlines()]
@@ -61,7 +68,13 @@ def measure(objects: Path) -> dict[str, object]:
             gc.freeze()
         began = time.process_time()
         pod = PodInfo.from_raw(raw)
-        node = decide(cluster.profile, cluster.state, pod, rng, **with_sharing).node
+        decision = decide(cluster.profile, cluster.state, pod, rng, **with_sharing)
+        if decision.victims:
+            for victim in decision.victims:
+                cluster.state.remove_pod(victim.uid)
+            pod = PodInfo.from_raw(_nominated(raw, decision.nominated_node))
+            decision = decide(cluster.profile, cluster.state, pod, rng, **with_sharing)
+        node = decision.node
         if node:
             cluster.state.assume(pod, node)
         if measured:

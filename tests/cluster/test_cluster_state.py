@@ -52,7 +52,7 @@ def test_update_replaces_a_pod_and_termination_removes_it(state):
     state.set_pod(make_pod("p", cpu="1", node="a"))
     version = state.table.version
     state.set_pod(make_pod("p", cpu="1", node="a", labels={"new": "label"}))
-    assert state.table.changed_since(version).tolist() == [0]
+    assert state.table.changed_since(version) == [0]
     assert state.pod("default-p").labels == {"new": "label"}
     assert state.nodes.pods(0)[0].labels == {"new": "label"}
     state.set_pod(make_pod("p", cpu="1", node="a", status={"phase": "Succeeded"}))

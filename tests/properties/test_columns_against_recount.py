@@ -173,7 +173,7 @@ class Columns(RuleBasedStateMachine):
         changed = table.changed_since(self.version)
         if changed is not None:
             different = {row for row, seen in now.items() if self.before.get(row) != seen and row in self.before}
-            assert different <= set(changed.tolist())
+            assert different <= set(changed)
         self.version, self.before = table.version, now
 
     def _seen(self, row):

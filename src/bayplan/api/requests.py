@@ -281,7 +281,9 @@ def _effective(pod: Pod, desired: Amounts, actual: Amounts, allocated: Amounts) 
 
 def resize_infeasible(pod: Pod) -> bool:
     """Whether the node can't give what the spec asks for, so that the spec doesn't count."""
-    conditions: Iterable[Any] = (pod.status.conditions if pod.status else None) or ()
+    conditions: Iterable[Any] | None = pod.status.conditions if pod.status else None
+    if not conditions:
+        return False
     pending = next((condition for condition in conditions if condition.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 

@@ -15,7 +15,7 @@ from bayplan.api import quantity, requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
 from bayplan.cluster.claims_in_use import ClaimsInUse
-from bayplan.cluster.columns import Bool, CodedColumn, Int64, LockedColumns, Rows, grown
+from bayplan.cluster.columns import Bool, CodedColumn, Int64, LockedColumns, grown
 from bayplan.cluster.host_ports import HostPorts
 from bayplan.cluster.images import Images
 from bayplan.cluster.pod_info import HostPort, PodInfo
@@ -212,13 +212,13 @@ class NodeTable:
             self._groups.add(row, new)
             self._changed(row)
 
-    def changed_since(self, version: int) -> Rows | None:
+    def changed_since(self, version: int) -> list[int] | None:
         """Return the rows that have changed since a version, sorted; None if the version is too old to know."""
         number = self.version - version
         if number > len(self._changes):
             return None
         changed = set(self._changes[len(self._changes) - number :])
-        return np.array(sorted([row for row in changed if row < self.size]), dtype=np.intp)
+        return sorted([row for row in changed if row < self.size])
 
     # Columns
 

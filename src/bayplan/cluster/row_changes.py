@@ -47,7 +47,7 @@ class RowChanges:
         if changed is None:
             rows = range(max(table.size, self._size))
         else:
-            rows = [*changed.tolist(), *range(table.size, self._size)]
+            rows = [*changed, *range(table.size, self._size)]
             if nominations is not None and renominated:
                 rows = self._with_nominated(rows, table, nominations)
         self.only_pods = changed is not None and table.nodes_version <= self._version

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
 
 
+@dataclass(eq=False)
 class PodRun:
     """Runs the plugins that choose a node for a pod. `start` it for each attempt.
 
@@ -37,17 +39,13 @@ class PodRun:
     then.
     """
 
-    decided: Any = None
-
-    def __init__(
-        self, profile: Profile, state: ClusterState, nodes: Nodes, pod: PodInfo, cycle: CycleState, record: Record
-    ) -> None:
-        self.profile = profile
-        self.state = state
-        self.nodes = nodes
-        self.pod = pod
-        self.cycle = cycle
-        self.record = record
+    profile: Profile
+    state: ClusterState
+    nodes: Nodes
+    pod: PodInfo
+    cycle: CycleState
+    record: Record
+    decided: Any = field(default=None, kw_only=True)
 
     @classmethod
     def start(

@@ -76,6 +76,8 @@ class Verdicts:
                 # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
                 self._codes += (index + np.int32(offset)) * rejected
             self._rejected.clear()
+            if not self.feasible_mask.flags.writeable:
+                self._codes = locked(self._codes)
         return self._codes
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
@@ -123,8 +125,10 @@ class Verdicts:
         `earlier`: frozen verdicts on the same nodes. If they leave the same nodes feasible, the mask and the positions
         are the very same arrays.
         """
-        self._codes, self.feasible_mask = locked(self.codes), locked(self.feasible_mask)
-        if earlier is not None and np.array_equal(self.feasible_mask, earlier.feasible_mask):
+        self.feasible_mask = locked(self.feasible_mask)
+        if not self._rejected:
+            self._codes = locked(self._codes)
+        if earlier is not None and not np.count_nonzero(self.feasible_mask ^ earlier.feasible_mask):
             self.feasible_mask, self._feasible = earlier.feasible_mask, earlier.feasible()
         return self
 
@@ -143,7 +147,7 @@ class Verdicts:
 
     def of(self, position: int) -> Status:
         """Return the status of one node."""
-        return self.table[int(self.codes[position])]
+        return self.table[self.codes.item(position)]
 
     def counts(self) -> list[tuple[Status, int]]:
         """Return each status other than success with the number of its nodes."""

@@ -155,7 +155,8 @@ class SchedulingCycle:
                 verdicts = self._filter(run, alone)
                 if not verdicts.feasible_mask.any():
                     turned_down = {nominated: verdicts.of(0).plugin}
-                yield from self._ask_filter(verdicts, diagnosis, asks=asks)
+                if asks:
+                    yield from self._ask_filter(verdicts, diagnosis)
             except (PluginError, ExtenderError) as error:
                 if isinstance(error, PluginError):
                     self.options.record(error, pod)
@@ -177,7 +178,7 @@ class SchedulingCycle:
         if asks or self.options.explain or not len(verdicts.feasible()):  # else nobody asks who rejected some nodes
             for status, _ in verdicts.counts():
                 _blame(diagnosis, status)
-        if (yield from self._ask_filter(verdicts, diagnosis, asks=asks)):
+        if asks and (yield from self._ask_filter(verdicts, diagnosis)):
             diagnosis.unschedulable_plugins |= {EXTENDER}
         feasible = verdicts.feasible()
         return nodes, feasible
@@ -187,9 +188,9 @@ class SchedulingCycle:
         verdicts.raise_error()
         return verdicts
 
-    def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis, *, asks: bool) -> Generator[Question, Answer, bool]:
+    def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis) -> Generator[Question, Answer, bool]:
         """Let extenders reject nodes that the filters left feasible. Returns whether they rejected any."""
-        if not asks or not verdicts.feasible_mask.any():
+        if not verdicts.feasible_mask.any():
             return False
         nodes, asked = verdicts.nodes, verdicts.feasible()
         answer = yield ExtenderFilter(self.pod, nodes.at(asked))

@@ -41,7 +41,7 @@ class Scores(NamedTuple):
         """The rows with the highest total."""
         highest = self.total.item(self.total.argmax())  # `max` takes twice as long
         best: Rows = (self.total == highest).nonzero()[0]
-        every = self.rows[-1] == len(self.rows) - 1
+        every = self.rows.item(-1) == len(self.rows) - 1
         return best if every else self.rows[best]
 
 

@@ -26,13 +26,18 @@ class PodKey(NamedTuple):
 
     Pods with equal `apart`, `signature` and `rests_on` get the same verdict and raw score on the same row, now and
     later, from all plugins but those that are `apart`, which run for each pod. `signature` and `rests_on`: what the
-    other plugins declare. `now`: what all plugins declare; None if one doesn't tell.
+    other plugins declare. `declared`: what all plugins declare.
     """
 
     apart: frozenset[str]
     signature: Values
     rests_on: Values
-    now: tuple[Values, Values] | None
+    declared: tuple[Values, Values]
+
+    @property
+    def now(self) -> tuple[Values, Values] | None:
+        """What all plugins declare; None if one doesn't tell."""
+        return None if any(None in values for values in self.declared) else self.declared
 
 
 class Keys:
@@ -52,7 +57,7 @@ class Keys:
         self._cache_key = object()
         """Of signatures in the caches of pods."""
         self._last: PodKey | None = None
-        """The last key without plugins that are apart. Pods come in rows of equal ones."""
+        """The last key that pods with equal declarations have. Pods come in rows of equal ones."""
 
     def of(self, pod: PodInfo, nodes: Nodes, *, recurring: bool = True) -> PodKey | None:
         """Return the key of a pod; None if a plugin of the profile has no signatures. Raises PluginError.
@@ -68,38 +73,37 @@ class Keys:
             if signature is None:
                 signature = pod.cache[self._cache_key] = tuple([sign(pod) for sign in self._sign])
             values: Values = tuple([rests_on(pod, nodes) for rests_on in self._rests_on])
-            now = signature, values
-            if last is not None and last.now == now:
+            if last is not None and last.declared == (signature, values):
                 return last
-            hash(now)
+            hash((signature, values))
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
             signature = _declared(self._signing, "sign", Sign.__name__, pod)
             values = _declared(self._resting, "rests_on", RestsOn.__name__, pod, nodes)
-            now = signature, values
-        return self._key(signature, values, now, recurring=recurring)
+        return self._key(signature, values, recurring=recurring)
 
-    def _key(self, signature: Values, values: Values, now: tuple[Values, Values], *, recurring: bool) -> PodKey:
-        unknown = None in signature
-        apart: set[str] = set()
-        if unknown:
-            apart = {plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None}
+    def _key(self, signature: Values, values: Values, *, recurring: bool) -> PodKey:
+        apart = {plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None}
+        new = False
         for place, value in enumerate(values):
             if value == ():
                 continue
-            if value is None or isinstance(value, OnlyNow) or (recurring and not self._recurs(place, value)):
+            if value is None or isinstance(value, OnlyNow):
                 apart.add(self._resting[place].name)
-                unknown = unknown or value is None
-        if not apart:
-            key = self._last = PodKey(_NONE, signature, values, now)
-            return key
+            elif recurring and not self._recurs(place, value):
+                apart.add(self._resting[place].name)
+                new = True
         shared, depends = _without(apart, self._signing, signature), _without(apart, self._resting, values)
-        return PodKey(frozenset(apart), shared, depends, None if unknown else now)
+        key = PodKey(frozenset(apart), shared, depends, (signature, values))
+        if not new:
+            self._last = key
+        return key
 
     def rejecting(self, key: PodKey) -> Values | None:
         """Return what the plugins that can reject pods declare; None if a plugin doesn't tell."""
-        if key.now is None:
+        now = key.now
+        if now is None:
             return None
-        sides = zip((self._signing, self._resting), key.now, strict=True)
+        sides = zip((self._signing, self._resting), now, strict=True)
         return tuple(
             [
                 value
@@ -122,9 +126,6 @@ class Keys:
         first = not recent
         recent[value] = True
         return first
-
-
-_NONE: frozenset[str] = frozenset()
 
 
 def of_post_filters(profile: Profile, pod: PodInfo) -> Values | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from bayplan.cluster.columns import Int64
@@ -44,27 +44,25 @@ _KEPT = 8
 """For how many kinds of preemptors what a PostFilter plugin makes is kept."""
 
 
+@dataclass(eq=False)
 class KeyedRun(PodRun):
     """The run of a pod whose key is known, but not the results of its plugins."""
 
-    def __init__(self, sharing: Sharing, key: PodKey, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.key = key
-        self._sharing = sharing
+    sharing: Sharing
+    key: PodKey
 
     def what_if(self, rng: random.Random, actual: Verdicts | None) -> WhatIf:
         """Return what PostFilter is called with."""
-        return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self._sharing, of=self.key)
+        return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self.sharing, of=self.key)
 
 
+@dataclass(eq=False)
 class SharedRun(KeyedRun):
     """The run of a pod with the results of earlier pods that have the same key. `rows`: what they share."""
 
-    def __init__(self, rows: SharedRows, sharing: Sharing, key: PodKey, *arguments: Any) -> None:
-        super().__init__(sharing, key, *arguments)
-        self.rows = rows
-        self._found: Verdicts | None = None
-        """The verdicts on all rows."""
+    rows: SharedRows
+    _found: Verdicts | None = field(default=None, init=False)
+    """The verdicts on all rows."""
 
     def pre_filter(self) -> PreFilterOutcome:
         """Return success: `SharedRows.begin` has run PreFilter, and pods that it narrows have no rows."""
@@ -109,7 +107,7 @@ class SharedRun(KeyedRun):
         if self.state.nominations.node_of(self.pod.uid) is not None:
             return None
         try:
-            alike = self._sharing.alike(self.key, self.profile, self.pod, rejected=True)
+            alike = self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
         except PluginError as error:
             self.record(error, self.pod)
             return None
@@ -164,7 +162,7 @@ class Sharing:
             return run
         self.unused += 1
         plain = profile, state, nodes, pod, new_cycle(call, gang), record
-        return PodRun(*plain) if key is None else KeyedRun(self, key, *plain)
+        return PodRun(*plain) if key is None else KeyedRun(*plain, self, key)
 
     def _shared(
         self,
@@ -185,9 +183,7 @@ class Sharing:
         cycle = rows.begin(pod, nodes, gang) if rejection is None else rejection.cycle
         if cycle is None:
             return None
-        run = SharedRun(rows, self, key, profile, state, nodes, pod, cycle, record)
-        run.decided = rejection
-        return run
+        return SharedRun(profile, state, nodes, pod, cycle, record, self, key, rows, decided=rejection)
 
     def key(self, pod: PodInfo, nodes: Nodes, record: Record) -> PodKey | None:
         """Return the key of a pod; None if a plugin declares nothing, or fails."""
@@ -236,15 +232,16 @@ class Sharing:
 
     def _refreshed(self, key: PodKey, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Return the rows of a key, which are up to date; None for the first pod. Raises PluginError."""
-        shared, last, self._last = key[:3], self._last, None
+        last, self._last = self._last, None
         # the long key of the pods that come in a row isn't hashed again
-        rows = self._rows.use(shared) if last is None or last[0] is not key else last[1]
+        rows = self._rows.use(key[:3]) if last is None or last[0] is not key else last[1]
         if rows is not None and rows.refresh(pod, nodes, call):
             self._last = key, rows
             return rows
         if rows is None and key[:2] not in self._seen:
             self._seen[key[:2]] = True
             return None
+        shared = key[:3]
         self._rows.pop(shared, None)
         if key.apart not in self._halves:
             self._halves[key.apart] = Halves.of(self._profile, key.apart)

@@ -153,7 +153,7 @@ class SharedRows:
         if len(verdicts.table) == len(self.verdicts.table):  # nothing was rejected
             return self.verdicts
         verdicts.raise_error()
-        return verdicts.freeze(self.verdicts)
+        return verdicts.freeze()
 
     def filters_apart(self, cycle: CycleState) -> bool:
         """Return whether filters run for each pod."""

@@ -97,9 +97,10 @@ class LatestScores:
     def changed(self, rows: Sequence[int], *, only_pods: bool) -> None:
         """Record that rows changed. `only_pods`: whether only pods were added or removed there."""
         if self._scores is not None:
-            self._stale[rows] = True
-            if not only_pods:
-                self._unknown[rows] = True
+            for row in rows:  # often one
+                self._stale[row] = True
+                if not only_pods:
+                    self._unknown[row] = True
 
     def total(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts, nodes: Nodes, feasible: Bool | None) -> Int64:
         """Return the weighted sum of the scores of some feasible nodes: int64, a new array. Raises PluginError.
@@ -125,7 +126,8 @@ class LatestScores:
         rows = (self._stale & feasible).nonzero()[0]
         if not len(rows):
             return self._scores
-        if self._moving is not None and len(rows) <= FEW_CHANGES and not self._unknown[rows].any():
+        few = len(rows) <= FEW_CHANGES and not any(map(self._unknown.item, rows.tolist()))
+        if self._moving is not None and few:
             for row in rows.tolist():
                 score = score_node(self._moving, cycle, pod, nodes.info(row))
                 self._scores.fixed[row] = self._scores.unmoved[row] + score

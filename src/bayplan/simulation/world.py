@@ -18,6 +18,7 @@ from typing import Any
 from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, Kind
 from bayplan.api.objects import decode
 from bayplan.api.volumes import full_name
+from bayplan.cluster.pod_decoder import PodDecoder
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import collector_paused
@@ -61,11 +62,11 @@ class World:
 
     Attributes:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
+        documents: the objects that `move` was given, also those that no plugin reads.
         problems: objects that could not be read, one line each. They are left out.
         version: increases with every change. Where it is the same, decisions are the same.
         rng: chooses among nodes with equal scores.
-        queue_profiles, own_volumes, sharing: what simulations make their queues and attempts of.
-        failures: those of plugins.
+        queue_profiles, own_volumes, sharing: what simulations make their queues and attempts of. failures: of plugins.
         gates: the version of Kubernetes, and what is on in it.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
@@ -99,8 +100,8 @@ class World:
         self._seed = seed
         self.rng = random.Random(seed)
         self.sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
+        self._decoder = PodDecoder()
         self.documents: Documents = MappingProxyType({})
-        """The objects that `move` was given, also those that no plugin reads."""
         self._undo: list[Callable[[], object]] = []
         self._changed: dict[tuple[Kind, str], None] = {}
         """The objects that were changed since `move`."""
@@ -110,7 +111,7 @@ class World:
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
-        receiver = Receiver(
+        self._receiver = receiver = Receiver(
             state=self.state,
             pending=self._pending,
             waiting=self.handle.waiting_pods,
@@ -121,7 +122,6 @@ class World:
             forget=lambda _: None,
             gates=gates,
         )
-        self._receiver = receiver
         self._pods, self._nodes = PodHandler(receiver), _Nodes(receiver, self.problems)
         self._others: dict[Kind, ObjectHandler] = {}
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
@@ -156,7 +156,7 @@ class World:
     def _read(self, kind: Kind, key: str, raw: bytes) -> Any:
         try:
             if kind is POD:
-                return PodInfo.from_raw(raw)
+                return self._decoder.decode(raw)
             obj = decode(kind.type, raw)
             if kind.model and obj.metadata is not None and not obj.metadata.uid:
                 obj.metadata.uid = key  # written by hand: claims are told apart by their uids
@@ -169,7 +169,7 @@ class World:
     def add(self, kind: Kind, key: str, raw: bytes) -> None:
         """Add or replace an object, given as JSON. Kinds that no plugin reads are ignored. Raises ValueError."""
         if kind is POD:
-            self.change(kind, key, PodInfo.from_raw(raw))
+            self.change(kind, key, self._decoder.decode(raw))
         elif kind is NODE or kind in self.handle.watched:
             self.change(kind, key, decode(kind.type, raw))
 

@@ -115,11 +115,14 @@ class AttachedVolumes:
 
     def refresh(self, table: NodeTable) -> None:
         """Apply all changes since the last call."""
+        changed = self._changes.take(table)
+        if not (changed or self._stale or self._stale_nodes):
+            return
         by_name = (row for name in self._stale_nodes if (row := table.row_of.get(name)) is not None)
         stale = self._stale.union(by_name)
         self._stale_nodes.clear()
         self._stale = set()
-        for row in stale.union(self._changes.take(table)):
+        for row in stale.union(changed):
             pods = table.volumes.pods.get(row, {}) if row < table.size else {}
             self._update(row, table.name_of(row), pods, table.capacity, again=row in stale)
 

@@ -35,7 +35,7 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
 from bayplan.plugins.node_volume_limits.required_drivers import RequiredDrivers
-from bayplan.plugins.node_volume_limits.volumes import CsiVolumeKey, CsiVolumes, VolumeLookup, may_count
+from bayplan.plugins.node_volume_limits.volumes import CsiVolumeKey, CsiVolumes, VolumeLookup, is_unbound, may_count
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 TOO_MANY = Status.unschedulable("node(s) exceed max volume count")
@@ -166,28 +166,27 @@ class NodeVolumeLimits(OnlyPlaces):
         return ()
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """The number of volumes by driver, if all claims are bound and no pod on a node uses one of the volumes.
+        """The drivers of the volumes, if all claims are bound and no pod on a node uses one of the volumes.
 
         Nominated pods might use them, too. Each pod with volumes changes the attached ones, so it shares no results.
         """
         if not pod.volumes:
             return ()
-        unbound = any(kind == STORAGE_CLASS.kind for kind, _ in self._pod_volumes.sources(pod))
-        if unbound or self._handle.nominations.nodes:
+        if self._handle.nominations.nodes:
             return None
         wanted = self._pod_volumes.of_pending(pod, migrated=True)
-        if isinstance(wanted, Status):
+        if isinstance(wanted, Status) or any(map(is_unbound, wanted)):
             return None
         self._attached.refresh(nodes.table)
         if any(self._attached.rows_using(volume) for volume in wanted):
             return None
-        required = frozenset[str]()
+        required: Sequence[str] = ()
         if self._drivers is not None and self._drivers.names:
             plain = self._pod_volumes.of_pending(pod, migrated=False)
             if isinstance(plain, Status):
                 return None
-            required = frozenset(self._required(plain))
-        return OnlyNow((frozenset(Counter([driver for driver, _ in wanted]).items()), required))
+            required = self._required(plain)
+        return OnlyNow((tuple([driver for driver, _ in wanted]), tuple(required)))
 
     def _require(self, wanted: CsiVolumes, where: Bool, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject those of the nodes `where` the driver of a volume is missing, whatever else they are rejected for."""

@@ -19,6 +19,8 @@ CsiVolumeKey = tuple[str, str]
 CsiVolumes = Mapping[CsiVolumeKey, None]
 """A set of volumes, in order."""
 NONE: CsiVolumes = {}
+_UNBOUND = "\0"
+"""How the handle of a claim without a volume begins. No real handle begins with a null byte."""
 
 
 class VolumeLookup:
@@ -130,7 +132,12 @@ class VolumeLookup:
             if not plugin.migrated or not migrated:
                 return None
             driver = plugin.driver
-        return (driver, f"\0{key}") if driver else None  # no real handle begins with a null byte
+        return (driver, f"{_UNBOUND}{key}") if driver else None
+
+
+def is_unbound(volume: CsiVolumeKey) -> bool:
+    """Whether a claim without a volume counts as this one."""
+    return volume[1].startswith(_UNBOUND)
 
 
 def may_count(volume: Volume) -> bool:

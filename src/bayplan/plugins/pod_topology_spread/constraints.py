@@ -74,11 +74,16 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
         constraints = pod.spec.topologySpreadConstraints or ()
         names = {name for each in constraints for name in each.matchLabelKeys or ()}
         labels = tuple([(name, pod.labels[name]) for name in sorted(names & pod.labels.keys())]) if names else ()
-        by_action = pod.cache[SpreadConstraint] = _parse_json(encode(constraints), labels)
+        by_action = pod.cache[SpreadConstraint] = _parse_json(constraints_json(pod), labels)
     found = by_action[action]
     if isinstance(found, InvalidSelector):
         raise InvalidSelector(*found.args)
     return found
+
+
+def constraints_json(pod: PodInfo) -> bytes:
+    """Return the pod's own constraints as JSON."""
+    return pod.of_spec(SpreadConstraint, lambda pod: encode(pod.spec.topologySpreadConstraints or ()))
 
 
 @shared

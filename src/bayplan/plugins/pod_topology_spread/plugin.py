@@ -39,6 +39,7 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     SYSTEM_DEFAULTS,
     DefaultConstraints,
     SpreadConstraint,
+    constraints_json,
     own_constraints,
 )
 from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all
@@ -225,14 +226,14 @@ class PodTopologySpread(OnlyPlaces):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods without constraints. The results of others depend on all nodes, so they are not shared."""
-        if not pod.spec.topologySpreadConstraints and not self._defaults.apply_to(pod):
+        own = bool(pod.spec.topologySpreadConstraints)
+        if not own and not self._defaults.apply_to(pod):
             return ()
         key: OnlyNow | None = pod.cache.get(_INPUTS)
         if key is None:
-            spec = pod.spec
-            node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
-            inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
-            key = pod.cache[_INPUTS] = OnlyNow((labels_key(pod), _owners(pod), inputs, pod.tolerations))
+            owners = () if own else _owners(pod)
+            inputs = pod.of_spec(PodTopologySpread, _inputs), pod.tolerations
+            key = pod.cache[_INPUTS] = OnlyNow((labels_key(pod), owners, *inputs))
         return key
 
     @requeue_if_invalid
@@ -266,6 +267,14 @@ class PodTopologySpread(OnlyPlaces):
         if pod.spec.topologySpreadConstraints:
             return own_constraints(pod, action)
         return self._defaults.of(pod, action)
+
+
+def _inputs(pod: PodInfo) -> Hashable:
+    """The pod's own constraints, and the nodes that it allows."""
+    spec = pod.spec
+    node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
+    allowed = encode((spec.nodeSelector, node_affinity)) if spec.nodeSelector or node_affinity else b""
+    return constraints_json(pod), allowed
 
 
 def _owners(pod: PodInfo) -> Hashable:
