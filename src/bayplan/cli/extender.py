@@ -5,24 +5,16 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
-from bayplan.cli.shared_options import YAML_FILE, accept_hosts_option, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, Checked, accept_hosts_option, plugin_option
 from bayplan.extender.paths import VERBS
 
 
-class _Path(click.ParamType[tuple[str, str]]):
+def _path(value: str) -> tuple[str, str]:
     """The path of a verb, as in filter=/predicates."""
-
-    name = "path"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        verb, _, path = value.partition("=")
-        if verb not in VERBS or not path.strip("/"):
-            self.fail(f"{value!r} is not VERB=PATH with one of the verbs {', '.join(VERBS)}", param, ctx)
-        return verb, f"/{path.lstrip('/')}"
+    verb, _, path = value.partition("=")
+    if verb not in VERBS or not path.strip("/"):
+        raise ValueError(f"{value!r} is not VERB=PATH with one of the verbs {', '.join(VERBS)}")
+    return verb, f"/{path.lstrip('/')}"
 
 
 @click.command()
@@ -59,7 +51,7 @@ class _Path(click.ParamType[tuple[str, str]]):
     "--path",
     "paths",
     multiple=True,
-    type=_Path(),
+    type=Checked("path", _path),
     metavar="VERB=PATH",
     help=f"The path of a verb ({', '.join(VERBS)}), if it isn't /VERB. May be repeated.",
 )

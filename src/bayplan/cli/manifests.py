@@ -7,35 +7,27 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, Checked, plugin_option
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class _Name(click.ParamType[str]):
+def _name(value: str) -> str:
     """A valid name for objects and label values."""
-
-    name = "name"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not _LABEL.fullmatch(value):
-            self.fail(
-                f"{value!r}: expected at most 63 of a-z, 0-9 and '-', starting and ending with a letter or digit",
-                param,
-                ctx,
-            )
-        return value
+    if not _LABEL.fullmatch(value):
+        rule = "expected at most 63 of a-z, 0-9 and '-', starting and ending with a letter or digit"
+        raise ValueError(f"{value!r}: {rule}")
+    return value
 
 
-class _Image(click.ParamType[str]):
+def _image(value: str) -> str:
     """An image reference."""
+    if not value or re.search(r"[\s\"'\\]", value):
+        raise ValueError(f"{value!r} is not an image such as registry.example/bayplan:0.1.0")
+    return value
 
-    name = "image"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not value or re.search(r"[\s\"'\\]", value):
-            self.fail(f"{value!r} is not an image such as registry.example/bayplan:0.1.0", param, ctx)
-        return value
+_NAME = Checked("name", _name)
 
 
 def _print_insight(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -67,13 +59,15 @@ def _print_insight(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     is_flag=True,
     help="Print instead the objects that run `bayplan shadow`, which only reads: get, list and watch.",
 )
-@click.option("--image", required=True, type=_Image(), help="The image, such as registry.example/bayplan:0.1.0.")
+@click.option(
+    "--image", required=True, type=Checked("image", _image), help="The image, such as registry.example/bayplan:0.1.0."
+)
 @click.option(
     "--name",
-    type=_Name(),
+    type=_NAME,
     help="Name of the objects. Default: bayplan-scheduler, or bayplan-shadow.",
 )
-@click.option("--namespace", default="kube-system", show_default=True, type=_Name(), help="Namespace of the objects.")
+@click.option("--namespace", default="kube-system", show_default=True, type=_NAME, help="Namespace of the objects.")
 @click.option(
     "--scheduler-name", help="Schedule pods with this spec.schedulerName. Default: that of --config, or --name."
 )
