@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.cli.insight.cluster_options import with_options
 from bayplan.cli.insight.messages import errors_reported, fail
-from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE, FilesOfKind
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def backtest_options(command: Command) -> Command:
         with errors_reported(), replay_errors():
             return command(**options)
 
-    for option in reversed(_OPTIONS):
-        call = option(call)
-    return call
+    return with_options(call, _OPTIONS)
 
 
 @contextmanager
@@ -91,13 +89,6 @@ def replay_errors() -> Iterator[None]:
         raise KeyboardInterrupt from None
 
 
-@contextmanager
-def replaying(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show progress while the context is open; Ctrl-C ends the command."""
-    with interruptible(doing) as progress:
-        yield progress
-
-
 def check_report(path: str | None) -> None:
     """Check that a report can be written, before what it is about takes its time. Raises BacktestError."""
     from bayplan.backtest.report import check_libraries
@@ -110,13 +101,16 @@ def check_report(path: str | None) -> None:
 
 def write_report(found: Simulated | Comparison, path: str | None) -> None:
     """Write the report of an answer, if there is a path. Raises BacktestError."""
-    if path is None:
-        return
-    text = found.report()
+    if path is not None:
+        write_text("--report", path, found.report())
+
+
+def write_text(option: str, path: str, text: str) -> None:
+    """Write the file that an option names."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        fail(f"--report {path}: {error.strerror or error}")
+        fail(f"{option} {path}: {error.strerror or error}")
 
 
 def read_models(models: str | None) -> Parameters:

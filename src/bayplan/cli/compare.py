@@ -12,11 +12,11 @@ from bayplan.cli.backtest_options import (
     read_models,
     read_prices,
     read_simulated,
-    replaying,
     write_report,
 )
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT
+from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
@@ -95,7 +95,7 @@ def compare(
     known = read_prices(prices)
     run = SimulationRun(now, FleetChoice(autoscaler), read_models(models), known, seed)
     other = run.but(candidate, FleetChoice(candidate_autoscaler or autoscaler, new))
-    with replaying("Comparing") as progress:
+    with interruptible("Comparing") as progress:
         history, ahead = read_history(folder, known)
         found = compared(history, ahead, run, other, shown=limit, progress=progress)
     write_report(found, report)

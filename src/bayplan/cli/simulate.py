@@ -14,11 +14,11 @@ from bayplan.cli.backtest_options import (
     read_models,
     read_prices,
     read_simulated,
-    replaying,
     write_report,
 )
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
@@ -54,7 +54,7 @@ def simulate(
     check_report(report)
     scheduler = read_simulated(config, plugins, version)
     run = SimulationRun(scheduler, FleetChoice(autoscaler), read_models(models), read_prices(prices), seed)
-    with replaying("Simulating") as progress:
+    with interruptible("Simulating") as progress:
         history, ahead = read_history(folder, run.prices)
         try:
             with nullcontext() if placements is None else Path(placements).open("w", newline="") as file:
