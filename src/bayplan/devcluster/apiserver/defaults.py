@@ -242,10 +242,6 @@ def _persistent_volume(volume: Object) -> None:
         claim.setdefault("apiVersion", "v1")
 
 
-def _persistent_volume_claim(claim: Object) -> None:
-    _requests(claim["spec"]["resources"])
-
-
 def _secret(secret: Object) -> None:
     """Moves `stringData` to `data`."""
     for key, text in secret.pop("stringData", {}).items():
@@ -293,7 +289,7 @@ _COMPUTED: Mapping[str, Fill] = {
     "core_v1.Namespace": _namespace,
     "core_v1.Node": _node,
     "core_v1.PersistentVolume": _persistent_volume,
-    "core_v1.PersistentVolumeClaim": _persistent_volume_claim,
+    "core_v1.PersistentVolumeClaim": lambda claim: _requests(claim["spec"]["resources"]),
     "core_v1.Pod": _pod,
     "core_v1.PodSpec": _pod_spec,
     "core_v1.ReplicationController": _replication_controller,

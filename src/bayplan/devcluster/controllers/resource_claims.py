@@ -207,7 +207,8 @@ class ResourceClaimController(Controller):
         # The claim may exist although the status lacks it.
         owner = self._owner_of(pod, reference)
         of_owner = self._by_owner.get(owner.metadata.uid)
-        claim = next((one for one in of_owner if _annotations(one).get(POD_CLAIM) == reference.name), None)
+        named = (one for one in of_owner if (one.metadata.annotations or {}).get(POD_CLAIM) == reference.name)
+        claim = next(named, None)
         if claim is None and owner is not pod:
             return None  # the pod is queued again once its group has the claim
         if claim is None:
@@ -245,7 +246,7 @@ class ResourceClaimController(Controller):
             claim = await self.write_status(self._claims, claim, status)
             if _is_protected(claim) and allocation_of(claim) is None:
                 claim = await self._unprotect(claim)
-        elif _is_protected(claim) and _is_terminating(claim) and not remaining:
+        elif _is_protected(claim) and claim.metadata.deletionTimestamp is not None and not remaining:
             if allocation_of(claim) is not None:
                 status = msgspec.structs.replace(_status(claim), allocation=None)
                 claim = await self.write_status(self._claims, claim, status)
@@ -271,7 +272,7 @@ class ResourceClaimController(Controller):
     async def _delete_if_unused(self, claim: ResourceClaim) -> None:
         """Delete a claim that was created for a finished pod. For a deleted pod, the garbage collector does it."""
         owner, metadata = controller_of(claim), claim.metadata
-        if owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind) or _is_terminating(claim):
+        if metadata.deletionTimestamp or owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind):
             return
         pod: Pod | None = self._pods.get(f"{metadata.namespace}/{owner.name}")
         if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
@@ -378,14 +379,6 @@ def _owners(claim: ResourceClaim) -> Iterable[str]:
 
 def _status(claim: ResourceClaim) -> ResourceClaimStatus:
     return claim.status or ResourceClaimStatus()
-
-
-def _annotations(claim: ResourceClaim) -> dict[str, str]:
-    return claim.metadata.annotations or {}
-
-
-def _is_terminating(claim: ResourceClaim) -> bool:
-    return claim.metadata.deletionTimestamp is not None
 
 
 def _is_protected(claim: ResourceClaim) -> bool:
