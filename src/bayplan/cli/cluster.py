@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -149,14 +150,13 @@ ARGUMENTS = "bayplan.arguments"
 @click.pass_context
 def cluster(
     ctx: click.Context,
+    /,
     nodes: int | None,
     zones: int,
     cpu: str,
     memory: str,
     pods: int,
     extended: tuple[tuple[str, str], ...],
-    port: int,
-    accept_hosts: str | None,
     tls: bool,
     rbac: bool,
     pod_groups: bool,
@@ -173,8 +173,7 @@ def cluster(
     detach: bool,
     stop: bool,
     ready_fd: int | None,
-    controllers: bool,
-    kubelets: bool,
+    **others: Any,
 ) -> None:
     """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and other clients, until SIGTERM or Ctrl-C.
 
@@ -212,16 +211,13 @@ def cluster(
         served = DevCluster(
             make_nodes(count, shape, zones=zones),
             clock=RunningClock(clock_rate),
-            port=port,
-            accept_hosts=accept_hosts,
             tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
             version=version,
             alpha=pod_groups or contents.need_alpha or gates.enabled("GenericWorkload"),
             gates=gates,
-            controllers=controllers,
-            kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),
+            **others,
         )
         asyncio.run(serve(served, wanted))
     except (ManifestError, PluginLoadError, SnapshotError, UnusableClusterError) as error:

@@ -6,7 +6,6 @@ They are in `templates/shadow.yaml.tmpl`. `deploy/shadow.yaml` is generated from
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from bayplan.api.kinds import Kind
@@ -22,16 +21,13 @@ SHADOW = "bayplan-shadow"
 """The default name of the objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowFiles:
-    """The files and arguments of a shadow, and the kinds that it reads."""
+def collect_shadow(
+    config: Path | None, plugins: Sequence[str], names: Sequence[str]
+) -> tuple[SchedulerFiles, Sequence[Kind]]:
+    """Read and validate all files. Returns them with the kinds that the shadow reads.
 
-    found: SchedulerFiles
-    kinds: tuple[Kind, ...]
-
-
-def collect_shadow(config: Path | None, plugins: Sequence[str], names: Sequence[str]) -> ShadowFiles:
-    """Read and validate all files. Raises UnusableFile, ConfigurationError and PluginLoadError."""
+    Raises UnusableFile, ConfigurationError and PluginLoadError.
+    """
     found = SchedulerFiles()
     loaded = collect_plugins(plugins, found, must_load=config is None)
     configuration: KubeSchedulerConfiguration | None = None
@@ -48,9 +44,7 @@ def collect_shadow(config: Path | None, plugins: Sequence[str], names: Sequence[
         found.arguments.insert(0, f"--config={FOLDER}/{CONFIGURATION_FILE}")
     found.arguments += [f"--scheduler-name={name}" for name in names]
     every = [World(configuration, loaded or (), with_gangs(gates_of(version))) for version in VERSIONS]
-    return ShadowFiles(
-        found, tuple(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
-    )
+    return found, list(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
 
 
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:
