@@ -55,9 +55,4 @@ __all__ = [
     "score_plugin",
 ]
 
-__getattr__ = lazily(__name__, {"bayplan.plugin": set(__all__) - {"run"}, "bayplan.cli.run": ["run"]})
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for the module of `package`. `homes` maps a module to the names that it defines."""
-    home_of = {name: module for module, names in homes.items() for name in names}
+def lazily(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for the module of `package`, whose public names are in its `__all__`.
+
+    A name is imported on first use, from where the source imports it `if TYPE_CHECKING`.
+    """
+
+    @cache
+    def homes() -> dict[str, str]:
+        source = ast.parse(Path(sys.modules[package].__file__ or "").read_bytes())
+        imports = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
+        return {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def get(name: str) -> Any:
-        if name not in home_of:
+        module = sys.modules[package]
+        if name not in module.__all__:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home_of[name]), name)
-        setattr(sys.modules[package], name, value)
+        value = getattr(import_module(homes()[name]), name)
+        setattr(module, name, value)
         return value
 
-    return get
+    return get, lambda: sorted(sys.modules[package].__all__)
 
 
 def import_lazily(package: str) -> None:

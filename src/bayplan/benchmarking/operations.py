@@ -1,4 +1,4 @@
-"""The operations of a workload, except those on pods and devices, and the run that they share.
+"""The operations of a workload, except those on pods, and the run that they share.
 
 Mirrors test/integration/scheduler_perf/{executor,operations,update}.go.
 """
@@ -6,6 +6,7 @@ Mirrors test/integration/scheduler_perf/{executor,operations,update}.go.
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import ExitStack
@@ -220,3 +221,29 @@ async def _any(run: Run, operation: Operation) -> tuple[list[Document], str | No
         await run.ensure_namespace(namespace)
     count = operation.count() if "count" in operation.fields else 1
     return [run.for_scheduler(template.document(index, count)) for index in range(count)], namespace
+
+
+# Devices. Mirrors test/integration/scheduler_perf/dra.go.
+
+
+async def create_resource_driver(run: Run, operation: Operation) -> None:
+    """Publish a ResourceSlice for each node whose name matches."""
+    driver, pattern = str(operation.fields["driverName"]), str(operation.fields["nodes"])
+    number = operation.number("maxClaimsPerNode")
+    names = [name for name in await run.place.node_names() if fnmatch.fnmatchcase(name, pattern)]
+    await run.place.create(kinds.RESOURCE_SLICE, [objects.resource_slice(driver, name, number) for name in names])
+
+
+async def create_resource_claims(run: Run, operation: Operation) -> None:
+    """Create claims from a template."""
+    template, namespace = operation.template("templatePath"), str(operation.fields["namespace"])
+    if template is None:
+        raise BenchmarkError("createResourceClaims without templatePath")
+    await run.ensure_namespace(namespace)
+    claims = [template.document(index, operation.count()) for index in range(operation.count())]
+    await run.place.create(kinds.RESOURCE_CLAIM, claims, namespace)
+
+
+async def allocate_resource_claims(run: Run, operation: Operation) -> None:
+    """Allocate the claims of a namespace without pods."""
+    await run.place.allocate_claims(operation.fields.get("namespace") or None)

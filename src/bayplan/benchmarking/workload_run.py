@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bayplan.api.objects import UndecodableObject
 from bayplan.api.quantity import InvalidQuantity
-from bayplan.benchmarking import device_operations, operations, pod_operations
+from bayplan.benchmarking import operations, pod_operations
 from bayplan.benchmarking.measurement import Measurement
 from bayplan.benchmarking.operations import Run, Step
 from bayplan.benchmarking.place import BenchmarkCluster
@@ -51,11 +51,9 @@ _CODES = {
     "updateAny": _Code(
         operations.update_any, ("count", "namespace", "templatePath", "updatePerSecond", "subresources")
     ),
-    "createResourceDriver": _Code(
-        device_operations.create_resource_driver, ("driverName", "nodes", "maxClaimsPerNode")
-    ),
-    "createResourceClaims": _Code(device_operations.create_resource_claims, ("count", "namespace", "templatePath")),
-    "allocResourceClaims": _Code(device_operations.allocate_resource_claims, ("namespace",)),
+    "createResourceDriver": _Code(operations.create_resource_driver, ("driverName", "nodes", "maxClaimsPerNode")),
+    "createResourceClaims": _Code(operations.create_resource_claims, ("count", "namespace", "templatePath")),
+    "allocResourceClaims": _Code(operations.allocate_resource_claims, ("namespace",)),
     "barrier": _Code(operations.barrier, ("namespaces", "labelSelector", "stageRequirement")),
     "sleep": _Code(operations.sleep, ("duration",)),
     "startCollectingMetrics": _Code(operations.start_collecting_metrics, ("name", "namespaces", "labelSelector")),

@@ -5,23 +5,23 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.cli.insight.answering import show
+from bayplan.cli.insight.cluster_options import read_scheduler, read_version, with_options
 from bayplan.cli.insight.messages import errors_reported, fail
-from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE, FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.backtest.comparison import Comparison
     from bayplan.backtest.lookahead import Lookahead
-    from bayplan.backtest.prices import Prices
-    from bayplan.backtest.running import SimulatedScheduler
+    from bayplan.backtest.running import SimulatedScheduler, SimulationRun
     from bayplan.backtest.simulated import Simulated
     from bayplan.history.reading import History
-    from bayplan.simulation.models.parameters import Parameters
 
 Command = Callable[..., Any]
 AUTOSCALERS = ("auto", "none", "cluster-autoscaler", "karpenter")
@@ -63,17 +63,54 @@ _OPTIONS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class BacktestOptions:
+    """The values of the shared options."""
+
+    folder: str
+    autoscaler: str
+    models: str | None
+    prices: str | None
+    report: str | None
+    seed: int
+    version: str | None
+
+    def run(self, scheduler: SimulatedScheduler) -> SimulationRun:
+        """The simulation of a scheduler. Raises BacktestError and ParametersError."""
+        from bayplan.backtest.prices import Prices
+        from bayplan.backtest.running import FleetChoice, SimulationRun
+        from bayplan.simulation.models.parameters import Parameters, read_parameters
+
+        models = Parameters() if self.models is None else read_parameters(Path(self.models))
+        prices = Prices({}) if self.prices is None else Prices.read(Path(self.prices))
+        return SimulationRun(scheduler, FleetChoice(self.autoscaler), models, prices, self.seed)
+
+    def history(self, run: SimulationRun) -> tuple[History, Lookahead]:
+        """The history, and what has to be known of it. Raises BacktestError."""
+        from bayplan.backtest.lookahead import Lookahead
+        from bayplan.backtest.running import open_history
+
+        history = open_history(self.folder)
+        return history, Lookahead(history, run.prices.of)
+
+    def show(self, found: Simulated | Comparison, output: str) -> None:
+        """Print an answer, and write its report if one is wanted. Raises BacktestError."""
+        if self.report is not None:
+            write_text("--report", self.report, found.report())
+        show(found, output)
+
+
 def backtest_options(command: Command) -> Command:
-    """Add the options. Bad input ends the command with status 2 and one line."""
+    """Add the options. The command's first argument is the `BacktestOptions`. Bad input ends it with one line."""
 
     @functools.wraps(command)
     def call(**options: Any) -> Any:
         with errors_reported(), replay_errors():
-            return command(**options)
+            asked = BacktestOptions(**{field.name: options.pop(field.name) for field in fields(BacktestOptions)})
+            _check_report(asked.report)
+            return command(asked, **options)
 
-    for option in reversed(_OPTIONS):
-        call = option(call)
-    return call
+    return with_options(call, _OPTIONS)
 
 
 @contextmanager
@@ -91,14 +128,7 @@ def replay_errors() -> Iterator[None]:
         raise KeyboardInterrupt from None
 
 
-@contextmanager
-def replaying(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show progress while the context is open; Ctrl-C ends the command."""
-    with interruptible(doing) as progress:
-        yield progress
-
-
-def check_report(path: str | None) -> None:
+def _check_report(path: str | None) -> None:
     """Check that a report can be written, before what it is about takes its time. Raises BacktestError."""
     from bayplan.backtest.report import check_libraries
 
@@ -108,29 +138,12 @@ def check_report(path: str | None) -> None:
             fail(f"--report {path}: there is no folder {Path(path).parent}")
 
 
-def write_report(found: Simulated | Comparison, path: str | None) -> None:
-    """Write the report of an answer, if there is a path. Raises BacktestError."""
-    if path is None:
-        return
-    text = found.report()
+def write_text(option: str, path: str, text: str) -> None:
+    """Write the file that an option names."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        fail(f"--report {path}: {error.strerror or error}")
-
-
-def read_models(models: str | None) -> Parameters:
-    """The parameters of the models. Raises ParametersError."""
-    from bayplan.simulation.models.parameters import Parameters, read_parameters
-
-    return Parameters() if models is None else read_parameters(Path(models))
-
-
-def read_prices(prices: str | None) -> Prices:
-    """The prices of nodes. Raises BacktestError."""
-    from bayplan.backtest.prices import Prices
-
-    return Prices({}) if prices is None else Prices.read(Path(prices))
+        fail(f"{option} {path}: {error.strerror or error}")
 
 
 def read_simulated(
@@ -139,19 +152,9 @@ def read_simulated(
     """The scheduler to simulate. Raises BacktestError, ConfigurationError or PluginLoadError."""
     from bayplan.backtest.running import SimulatedScheduler
     from bayplan.backtest.settings import with_settings
-    from bayplan.cli.insight.cluster_options import read_scheduler, read_version
     from bayplan.versions import OLDEST, gates_of, with_gangs
 
     chosen = OLDEST if version is None else read_version(version)
     gates = with_gangs(gates_of(chosen))
     configuration, loaded = read_scheduler(config, plugins, (), chosen)
     return SimulatedScheduler(with_settings(configuration, loaded, settings, gates), loaded, gates)
-
-
-def read_history(folder: str, prices: Prices) -> tuple[History, Lookahead]:
-    """The history, and what has to be known of it. Raises BacktestError."""
-    from bayplan.backtest.lookahead import Lookahead
-    from bayplan.backtest.running import open_history
-
-    history = open_history(folder)
-    return history, Lookahead(history, prices.of)

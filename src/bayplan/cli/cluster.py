@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,7 @@ from bayplan.cli import cluster_detached
 from bayplan.cli.cluster_contents import read_contents
 from bayplan.cli.cluster_detached import UnusableClusterError
 from bayplan.cli.cluster_serving import Extras, check_kubeconfig, serve
-from bayplan.cli.shared_options import accept_hosts_option, plugin_option
+from bayplan.cli.shared_options import Checked, accept_hosts_option, plugin_option
 from bayplan.cli.ui import need_extra
 from bayplan.clock import RunningClock
 from bayplan.config import PluginLoadError, load_plugins
@@ -28,52 +29,26 @@ NODES = 3
 """The nodes of a cluster, unless it restores nodes."""
 
 
-class _Quantity(click.ParamType[str]):
+def _quantity(value: str) -> str:
     """A Kubernetes quantity that isn't negative, as in 500m or 32Gi."""
-
-    name = "quantity"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            negative = quantity.parse(value) < 0
-        except quantity.InvalidQuantity as error:
-            self.fail(str(error), param, ctx)
-        if negative:
-            self.fail(f"{value} is negative", param, ctx)
-        return value
+    if quantity.parse(value) < 0:
+        raise ValueError(f"{value} is negative")
+    return value
 
 
-class _Version(click.ParamType[str]):
-    """A version of Kubernetes, as in 1.37."""
-
-    name = "version"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return emulated_version(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _ExtendedResource(click.ParamType[tuple[str, str]]):
+def _extended_resource(value: str) -> tuple[str, str]:
     """An extended resource with its amount, as in nvidia.com/gpu=8."""
-
-    name = "name=amount"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        resource, _, amount = value.partition("=")
-        if not (_RESOURCE_NAME.fullmatch(resource) and is_extended(resource)):
-            self.fail(f"{resource!r} is no extended resource: expected a name with a domain, as in nvidia.com/gpu=8")
-        if not (amount.isascii() and amount.isdigit()):
-            self.fail(f"{resource}: expected an integer that isn't negative as the amount, not {amount!r}")
-        return resource, amount
+    resource, _, amount = value.partition("=")
+    if not (_RESOURCE_NAME.fullmatch(resource) and is_extended(resource)):
+        raise ValueError(f"{resource!r} is no extended resource: expected a name with a domain, as in nvidia.com/gpu=8")
+    if not (amount.isascii() and amount.isdigit()):
+        raise ValueError(f"{resource}: expected an integer that isn't negative as the amount, not {amount!r}")
+    return resource, amount
 
 
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+_QUANTITY = Checked("quantity", _quantity)
 
 
 class ClusterCommand(click.Command):
@@ -96,14 +71,14 @@ ARGUMENTS = "bayplan.arguments"
     help=f"Simulated nodes.  [default: {NODES}; 0 if --filename has the nodes of another cluster]",
 )
 @click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones of the nodes.")
-@click.option("--cpu", default="8", show_default=True, type=_Quantity(), help="CPUs per node.")
-@click.option("--memory", default="32Gi", show_default=True, type=_Quantity(), help="Memory per node.")
+@click.option("--cpu", default="8", show_default=True, type=_QUANTITY, help="CPUs per node.")
+@click.option("--memory", default="32Gi", show_default=True, type=_QUANTITY, help="Memory per node.")
 @click.option("--pods", type=click.IntRange(0), default=110, show_default=True, help="Maximum number of pods per node.")
 @click.option(
     "--extended-resource",
     "extended",
     multiple=True,
-    type=_ExtendedResource(),
+    type=Checked("name=amount", _extended_resource),
     help="A resource of each node, as in nvidia.com/gpu=8; may be repeated.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one.")
@@ -122,7 +97,7 @@ ARGUMENTS = "bayplan.arguments"
 @click.option(
     "--emulated-version",
     "version",
-    type=_Version(),
+    type=Checked("version", emulated_version),
     help=f"The version of Kubernetes to emulate: {' or '.join(VERSIONS)}.  [default: {OLDEST}, or the one that serves "
     "the objects of --filename]",
 )
@@ -175,14 +150,13 @@ ARGUMENTS = "bayplan.arguments"
 @click.pass_context
 def cluster(
     ctx: click.Context,
+    /,
     nodes: int | None,
     zones: int,
     cpu: str,
     memory: str,
     pods: int,
     extended: tuple[tuple[str, str], ...],
-    port: int,
-    accept_hosts: str | None,
     tls: bool,
     rbac: bool,
     pod_groups: bool,
@@ -199,8 +173,7 @@ def cluster(
     detach: bool,
     stop: bool,
     ready_fd: int | None,
-    controllers: bool,
-    kubelets: bool,
+    **others: Any,
 ) -> None:
     """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and other clients, until SIGTERM or Ctrl-C.
 
@@ -238,16 +211,13 @@ def cluster(
         served = DevCluster(
             make_nodes(count, shape, zones=zones),
             clock=RunningClock(clock_rate),
-            port=port,
-            accept_hosts=accept_hosts,
             tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
             version=version,
             alpha=pod_groups or contents.need_alpha or gates.enabled("GenericWorkload"),
             gates=gates,
-            controllers=controllers,
-            kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),
+            **others,
         )
         asyncio.run(serve(served, wanted))
     except (ManifestError, PluginLoadError, SnapshotError, UnusableClusterError) as error:

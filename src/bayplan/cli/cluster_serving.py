@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import shlex
-import signal
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ import yaml
 
 from bayplan.cli.cluster_contents import Contents
 from bayplan.cli.cluster_detached import UnusableClusterError, check_not_running, held, marked, stop_command
+from bayplan.cli.following import stop_signal
 from bayplan.cli.kubectl_context import ContextError, kubectl_file, restore_context, set_context
 from bayplan.cli.serving import unless
 from bayplan.collector import keep_pauses_short
@@ -55,9 +55,7 @@ class Extras:
 
 async def serve(served: DevCluster, wanted: Extras) -> None:
     """Run a cluster until SIGTERM or SIGINT. Raises UnusableError and ManifestError if it can't be started."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = stop_signal()
     _warn_about(served.server.restore(wanted.contents.restored))
     async with AsyncExitStack() as stack:
         try:

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import click
 
-from bayplan.cli.backtest_options import (
-    AUTOSCALERS,
-    backtest_options,
-    check_report,
-    read_history,
-    read_models,
-    read_prices,
-    read_simulated,
-    replaying,
-    write_report,
-)
-from bayplan.cli.insight.answering import show
+from bayplan.cli.backtest_options import AUTOSCALERS, BacktestOptions, backtest_options, read_simulated
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT
+from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
@@ -53,13 +43,7 @@ from bayplan.cli.shared_options import YAML_FILE, plugin_option
 @click.option("--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows; 0: all.")
 @click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
 def compare(
-    folder: str,
-    autoscaler: str,
-    models: str | None,
-    prices: str | None,
-    report: str | None,
-    seed: int,
-    version: str | None,
+    asked: BacktestOptions,
     configs: tuple[str, ...],
     settings: tuple[str, ...],
     plugins: tuple[str, ...],
@@ -77,9 +61,8 @@ def compare(
     """
     from bayplan.backtest.comparison import compare as compared
     from bayplan.backtest.new_pools import parse_pool
-    from bayplan.backtest.running import FleetChoice, SimulationRun
+    from bayplan.backtest.running import FleetChoice
 
-    check_report(report)
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
     if not (configs or settings or plugins or pools or candidate_emulated_version or candidate_autoscaler):
@@ -87,16 +70,14 @@ def compare(
             "expected a candidate: --config, --set, --plugin, --node-pool, --candidate-emulated-version or "
             "--candidate-autoscaler"
         )
-    now = candidate = read_simulated(configs[0] if len(configs) == 2 else None, (), version)
+    now = candidate = read_simulated(configs[0] if len(configs) == 2 else None, (), asked.version)
     if configs or plugins or settings or candidate_emulated_version:
-        other_version = candidate_emulated_version or version
+        other_version = candidate_emulated_version or asked.version
         candidate = read_simulated(configs[-1] if configs else None, plugins, other_version, settings)
     new = tuple(map(parse_pool, pools))
-    known = read_prices(prices)
-    run = SimulationRun(now, FleetChoice(autoscaler), read_models(models), known, seed)
-    other = run.but(candidate, FleetChoice(candidate_autoscaler or autoscaler, new))
-    with replaying("Comparing") as progress:
-        history, ahead = read_history(folder, known)
+    run = asked.run(now)
+    other = run.but(candidate, FleetChoice(candidate_autoscaler or asked.autoscaler, new))
+    with interruptible("Comparing") as progress:
+        history, ahead = asked.history(run)
         found = compared(history, ahead, run, other, shown=limit, progress=progress)
-    write_report(found, report)
-    show(found, output)
+    asked.show(found, output)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
-from bayplan.cli.shared_options import YAML_FILE, accept_hosts_option, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, Checked, accept_hosts_option, plugin_option
 from bayplan.extender.paths import VERBS
 
 
-class _Path(click.ParamType[tuple[str, str]]):
+def _path(value: str) -> tuple[str, str]:
     """The path of a verb, as in filter=/predicates."""
-
-    name = "path"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        verb, _, path = value.partition("=")
-        if verb not in VERBS or not path.strip("/"):
-            self.fail(f"{value!r} is not VERB=PATH with one of the verbs {', '.join(VERBS)}", param, ctx)
-        return verb, f"/{path.lstrip('/')}"
+    verb, _, path = value.partition("=")
+    if verb not in VERBS or not path.strip("/"):
+        raise ValueError(f"{value!r} is not VERB=PATH with one of the verbs {', '.join(VERBS)}")
+    return verb, f"/{path.lstrip('/')}"
 
 
 @click.command()
@@ -59,7 +53,7 @@ class _Path(click.ParamType[tuple[str, str]]):
     "--path",
     "paths",
     multiple=True,
-    type=_Path(),
+    type=Checked("path", _path),
     metavar="VERB=PATH",
     help=f"The path of a verb ({', '.join(VERBS)}), if it isn't /VERB. May be repeated.",
 )
@@ -68,21 +62,7 @@ class _Path(click.ParamType[tuple[str, str]]):
 @click.option("--client-ca-file", type=click.Path(), help="Require client certificates from this CA.")
 @accept_hosts_option
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log the result of each request; -vv logs everything.")
-def extender(
-    plugins: tuple[str, ...],
-    config: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    watch: bool,
-    host: str,
-    port: int,
-    paths: tuple[tuple[str, str], ...],
-    tls_cert_file: str | None,
-    tls_private_key_file: str | None,
-    client_ca_file: str | None,
-    accept_hosts: str | None,
-    verbosity: int,
-) -> None:
+def extender(plugins: tuple[str, ...], config: str | None, verbosity: int, **others: Any) -> None:
     """Serve plugins to another scheduler, such as the stock kube-scheduler, as an HTTP extender.
 
     Prints the part to add to that scheduler's configuration. SIGTERM or Ctrl-C finishes open requests, then exits. A
@@ -91,14 +71,6 @@ def extender(
     if not plugins and config is None:
         raise click.UsageError("--plugin or --config is required")
     configure_logging({0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL))
-    from bayplan.cli.extender_serving import Address, ClusterOptions, HttpsFiles, serve
+    from bayplan.cli.extender_serving import ExtenderOptions, serve
 
-    files = HttpsFiles(tls_cert_file, tls_private_key_file, client_ca_file)
-    serve(
-        plugins,
-        config,
-        ClusterOptions(kubeconfig, context, watch),
-        Address(host, port, accept_hosts),
-        dict(paths),
-        files,
-    )
+    serve(plugins, config, ExtenderOptions(**others))

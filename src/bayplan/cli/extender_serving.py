@@ -37,45 +37,31 @@ class UnusableExtenderError(Exception):
     """The extender can't be started as requested. The message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The cluster to watch, if any: that of a kubeconfig or, with `watch`, the one that kubectl would use."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtenderOptions:
+    """Where to serve, and the cluster to watch: that of a kubeconfig or, with `watch`, the one that kubectl would use.
 
-    kubeconfig: str | None = None
-    context: str | None = None
-    watch: bool = False
+    `accept_hosts`: the host names to answer to (see `HostNames`). `client_ca_file` is the CA that client certificates
+    are required from.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to serve, and the host names to answer to (see `HostNames`)."""
-
+    kubeconfig: str | None
+    context: str | None
+    watch: bool
     host: str
     port: int
-    accept_hosts: str | None = None
+    paths: Sequence[tuple[str, str]]
+    tls_cert_file: str | None
+    tls_private_key_file: str | None
+    client_ca_file: str | None
+    accept_hosts: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class HttpsFiles:
-    """Files for HTTPS. `authority` is the CA that client certificates are required from."""
-
-    certificate: str | None = None
-    key: str | None = None
-    authority: str | None = None
-
-
-def serve(
-    plugins: Sequence[str],
-    config: str | None,
-    connection: ClusterOptions,
-    address: Address,
-    paths: Mapping[str, str],
-    files: HttpsFiles,
-) -> None:
+def serve(plugins: Sequence[str], config: str | None, options: ExtenderOptions) -> None:
     """Serve until a signal arrives. If that isn't possible, print all errors and exit with status 2."""
     keep_heap()
     try:
-        kubeconfig = connection.kubeconfig
+        kubeconfig = options.kubeconfig
         loaded = load_plugins(plugins)
         reading = read_configuration(Path(config), loaded) if config is not None else None
         if reading is not None:
@@ -86,18 +72,18 @@ def serve(
                 click.echo(f"bayplan extender: warning: plugin {name!r} {problem}", err=True)
             kubeconfig = kubeconfig or reading.configuration.clientConnection.kubeconfig or None
         settings = ServerSettings(
-            host=address.host,
-            port=address.port,
-            paths=_paths(paths),
-            tls=_tls(files),
-            accept_hosts=address.accept_hosts,
+            host=options.host,
+            port=options.port,
+            paths=_paths(dict(options.paths)),
+            tls=_tls(options),
+            accept_hosts=options.accept_hosts,
             freeze=True,
         )
         build = _builder(reading, loaded)
-        connected = connection.watch or kubeconfig is not None or connection.context is not None
-        where = (kubeconfig, connection.context) if connected else None
+        connected = options.watch or kubeconfig is not None or options.context is not None
+        where = (kubeconfig, options.context) if connected else None
         with Ending() as ending:
-            run_until_done(_run(build, where, settings, _tls_config(files), ending), ending)
+            run_until_done(_run(build, where, settings, _tls_config(options), ending), ending)
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
@@ -128,8 +114,8 @@ def _paths(given: Mapping[str, str]) -> Mapping[str, str]:
     return paths
 
 
-def _tls(files: HttpsFiles) -> ssl.SSLContext | None:
-    certificate, key, authority = files.certificate, files.key, files.authority
+def _tls(options: ExtenderOptions) -> ssl.SSLContext | None:
+    certificate, key, authority = options.tls_cert_file, options.tls_private_key_file, options.client_ca_file
     if certificate is None:
         for option, value in (("--tls-private-key-file", key), ("--client-ca-file", authority)):
             if value is not None:
@@ -148,13 +134,13 @@ def _tls(files: HttpsFiles) -> ssl.SSLContext | None:
     return context
 
 
-def _tls_config(files: HttpsFiles) -> Mapping[str, str] | None:
+def _tls_config(options: ExtenderOptions) -> Mapping[str, str] | None:
     """Hints for the tlsConfig of the other scheduler. Only its administrator knows the paths of its files."""
-    if files.certificate is None:
+    if options.tls_cert_file is None:
         return None
-    hints = {"caFile": f"the CA that signed {files.certificate}"}
-    if files.authority is not None:
-        hints |= {"certFile": f"a certificate of {files.authority}", "keyFile": "the key of that certificate"}
+    hints = {"caFile": f"the CA that signed {options.tls_cert_file}"}
+    if options.client_ca_file is not None:
+        hints |= {"certFile": f"a certificate of {options.client_ca_file}", "keyFile": "the key of that certificate"}
     return hints
 
 

@@ -6,7 +6,8 @@ import asyncio
 import os
 import secrets
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from bayplan.cli.insight.progress import reporting
 from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
+    from bayplan.api.kinds import Kind
+    from bayplan.client import HttpClient
     from bayplan.insight import Insight
     from bayplan.ui.sources import Source
 
@@ -82,10 +85,31 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
+@contextmanager
+def listening(address: str, port: int) -> Iterator[None]:
+    """End the process if the address can't be used in the context."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"cannot listen on {address} port {port}: {error.strerror}")
+
+
+async def check_readable(client: HttpClient, *kinds: Kind) -> None:
+    """End the process if one of the kinds can't be listed, so that a wrong address is an error."""
+    from bayplan.client import ApiError, TransportError
+
+    for kind in kinds:
+        try:
+            async for _ in client.pages(kind, limit=1, decode=bytes):
+                break
+        except (ApiError, TransportError) as error:
+            fail(f"cannot read the {kind.plural} of {client.access.server}: {error}")
+
+
 async def followed_source(followed: Followed, insight: Insight, stack: AsyncExitStack) -> Source:
-    """Return the source that the options name. Asks a cluster for its nodes, so that a wrong address is an error."""
+    """Return the source that the options name."""
     from bayplan.api.kinds import NODE
-    from bayplan.client import ApiError, TransportError, connect
+    from bayplan.client import connect
     from bayplan.ui.sources import ClusterSource, FileSource
 
     source = followed.source
@@ -96,10 +120,5 @@ async def followed_source(followed: Followed, insight: Insight, stack: AsyncExit
         snapshot = await asyncio.to_thread(source.read)
         return FileSource(snapshot, None if source.path == "-" else source.path)
     client = await stack.enter_async_context(connect(source.kubeconfig, source.context))
-    server = client.access.server
-    try:
-        async for _ in client.pages(NODE, limit=1, decode=bytes):
-            break
-    except (ApiError, TransportError) as error:
-        fail(f"cannot read the nodes of {server}: {error}")
-    return ClusterSource(client, f"cluster {server}", insight.world.handle.watched)
+    await check_readable(client, NODE)
+    return ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.watched)

@@ -61,8 +61,10 @@ def import_(
     describes them and the columns of traces.
     """
     from bayplan.history.sources.audit import import_audit
+    from bayplan.history.sources.k8shark import import_k8shark, is_k8shark
+    from bayplan.history.sources.kwok import import_kwok, is_kwok_recording
     from bayplan.history.sources.recorded import import_recording, is_recording
-    from bayplan.history.sources.single_files import importer_of
+    from bayplan.history.sources.simkube import import_simkube, is_simkube
     from bayplan.history.sources.trace import import_trace, is_trace
 
     traces = [path for path in files if is_trace(path)]
@@ -70,7 +72,8 @@ def import_(
         raise click.UsageError("expected either FILES or --prometheus URL")
     if traces and len(traces) < len(files):
         raise click.UsageError(f"{traces[0]} is a trace, and other files are not: import them one after the other")
-    alone = [(path, import_file) for path in files if (import_file := importer_of(path)) is not None]
+    tools = ((is_kwok_recording, import_kwok), (is_simkube, import_simkube), (is_k8shark, import_k8shark))
+    alone = [(path, import_file) for path in files for is_of_tool, import_file in tools if is_of_tool(path)]
     if alone and len(files) > 1:
         raise click.UsageError(f"{alone[0][0]} is imported alone: import the files one after the other")
     with errors_reported():

@@ -40,24 +40,24 @@ class Deployed:
     pod_groups: bool = False
     """Whether a profile enables Coscheduling."""
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of its objects, which also select its pods."""
-        return {"app.kubernetes.io/name": "bayplan", "app.kubernetes.io/instance": self.name}
+    def values(self) -> dict[str, Any]:
+        """The values that all templates have. The labels are those of its objects, and also select its pods."""
+        return {
+            "image": self.image,
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": {"app.kubernetes.io/name": "bayplan", "app.kubernetes.io/instance": self.name},
+            "files": dict(self.files),
+            "checksum": checksum_of(self.files),
+        }
 
 
 def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
     """The objects in the order of their creation, each with a comment about its purpose, or ""."""
     lease_namespace, lease_name = deployed.lease or STOCK_LEASE
-    values = {
-        "image": deployed.image,
-        "name": deployed.name,
-        "namespace": deployed.namespace,
-        "labels": deployed.labels,
+    values = deployed.values() | {
         "leaseNamespace": lease_namespace,
         "leaseName": lease_name,
-        "files": dict(deployed.files),
-        "checksum": checksum_of(deployed.files),
         "replicas": deployed.replicas,
         # Without leader election, a new pod must not start before the old one has terminated.
         "strategy": {"type": "Recreate"} if deployed.lease is None else None,

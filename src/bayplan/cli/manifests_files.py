@@ -144,10 +144,15 @@ def _collect_configuration(
     found.files[CONFIGURATION_FILE] = (
         text_of(path) if path.exists() else yaml.safe_dump(configuration_at(path).data, sort_keys=False)  # FILE#NAME
     )
+    check_connection(path, configuration)
+    return configuration
+
+
+def check_connection(path: Path, configuration: KubeSchedulerConfiguration) -> None:
+    """Raise UnusableFile if a configuration names a kubeconfig, which is not in the pod."""
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
         raise UnusableFile(f"{where} does not exist in the pod: remove it, so that the service account is used")
-    return configuration
 
 
 def _check_election(path: Path, election: LeaderElection, found: SchedulerFiles, replicas: int) -> None:

@@ -6,12 +6,11 @@ They are in `templates/shadow.yaml.tmpl`. `deploy/shadow.yaml` is generated from
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from bayplan.api.kinds import Kind
-from bayplan.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, Deployed, Document, checksum_of, from_template
-from bayplan.cli.manifests_files import SchedulerFiles, UnusableFile, collect_plugins, text_of
+from bayplan.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, Deployed, Document, from_template
+from bayplan.cli.manifests_files import SchedulerFiles, check_connection, collect_plugins, text_of
 from bayplan.config import KubeSchedulerConfiguration, load_configuration, read_configuration
 from bayplan.insight.sources.rights import REQUIRED
 from bayplan.insight.tables import grouped
@@ -22,16 +21,13 @@ SHADOW = "bayplan-shadow"
 """The default name of the objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowFiles:
-    """The files and arguments of a shadow, and the kinds that it reads."""
+def collect_shadow(
+    config: Path | None, plugins: Sequence[str], names: Sequence[str]
+) -> tuple[SchedulerFiles, Sequence[Kind]]:
+    """Read and validate all files. Returns them with the kinds that the shadow reads.
 
-    found: SchedulerFiles
-    kinds: tuple[Kind, ...]
-
-
-def collect_shadow(config: Path | None, plugins: Sequence[str], names: Sequence[str]) -> ShadowFiles:
-    """Read and validate all files. Raises UnusableFile, ConfigurationError and PluginLoadError."""
+    Raises UnusableFile, ConfigurationError and PluginLoadError.
+    """
     found = SchedulerFiles()
     loaded = collect_plugins(plugins, found, must_load=config is None)
     configuration: KubeSchedulerConfiguration | None = None
@@ -42,29 +38,19 @@ def collect_shadow(config: Path | None, plugins: Sequence[str], names: Sequence[
         reading = read_configuration(config, loaded or ())
         found.warnings += reading.warning_lines()
         configuration = reading.configuration
-        if configuration.clientConnection.kubeconfig:
-            where = f"{config}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
-            raise UnusableFile(f"{where} does not exist in the pod: remove it, so that the service account is used")
+        check_connection(config, configuration)
     if config is not None:
         found.files[CONFIGURATION_FILE] = text_of(config)
         found.arguments.insert(0, f"--config={FOLDER}/{CONFIGURATION_FILE}")
     found.arguments += [f"--scheduler-name={name}" for name in names]
     every = [World(configuration, loaded or (), with_gangs(gates_of(version))) for version in VERSIONS]
-    return ShadowFiles(
-        found, tuple(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
-    )
+    return found, list(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
 
 
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:
     """The objects in the order of their creation, each with a comment about its purpose, or ""."""
     by_group = grouped((kind.group, kind.plural) for kind in kinds)
-    values = {
-        "image": deployed.image,
-        "name": deployed.name,
-        "namespace": deployed.namespace,
-        "labels": deployed.labels,
-        "files": dict(deployed.files),
-        "checksum": checksum_of(deployed.files),
+    values = deployed.values() | {
         "rules": [
             {"apiGroups": [group], "resources": sorted(set(plurals)), "verbs": ["get", "list", "watch"]}
             for group, plurals in sorted(by_group.items())

@@ -20,6 +20,7 @@ from bayplan.cli.following import (
     address_option,
     followed_source,
     history_option,
+    listening,
     longest_option,
     port_option,
     stop_signal,
@@ -148,11 +149,9 @@ async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:
 
     stop = stop_signal()
     async with AsyncExitStack() as stack:
-        try:
+        with listening(port.address, port.number):
             url, token = await stack.enter_async_context(
                 serving(server, asking, address=port.address, port=port.number, token=port.token)
             )
-        except OSError as error:
-            fail(f"cannot listen on {port.address} port {port.number}: {error.strerror}")
         click.echo(f"url: {url}\ntoken: {token if port.token_file is None else f'in {port.token_file}'}")
         await stop.wait()

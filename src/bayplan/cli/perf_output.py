@@ -67,18 +67,15 @@ def _cells(measured: Measurement) -> list[str]:
     throughputs = sorted(measured.throughputs())
     rates = [f"{_percentile(throughputs, percent):,.0f}" if throughputs else "-" for percent in PERCENTILES]
     attempts = measured.attempts.get(RESULTS[0])
-    durations = [_microseconds(attempts.quantile(each)) for each in (0.5, 0.99)] if attempts and attempts.count else []
+    known = attempts is not None and attempts.count
+    durations = [f"{attempts.quantile(each) * 1e6:,.0f} µs" if attempts and known else "-" for each in (0.5, 0.99)]
     first = [f"{measured.seconds:.1f}", str(measured.scheduled), f"{measured.average:,.0f}"]
     per_pod = (measured.attempts_per_pod, measured.writes_per_pod)
-    return [*first, *rates, *(durations or ["-", "-"]), *("-" if each is None else f"{each:.1f}" for each in per_pod)]
+    return [*first, *rates, *durations, *("-" if each is None else f"{each:.1f}" for each in per_pod)]
 
 
 def _percentile(values: list[float], percent: int) -> float:
     return float(np.percentile(values, percent, method="inverted_cdf"))
-
-
-def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:,.0f} µs"
 
 
 def _ratios(outcome: PerfResults) -> list[str]:

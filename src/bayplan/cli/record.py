@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from datetime import timedelta
 from pathlib import Path
 
 import click
 import msgspec
 
+from bayplan.cli.following import check_readable, stop_signal
 from bayplan.cli.insight.cluster_options import kubeconfig_options
 from bayplan.cli.insight.messages import fail
 
@@ -37,38 +37,32 @@ def record(folder: Path, redact: bool, kubeconfig: str | None, context: str | No
 
 async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: str | None) -> None:
     from bayplan.api.kinds import NODE
-    from bayplan.client import ApiError, TransportError, connect
+    from bayplan.client import connect
     from bayplan.history.format import import_pyarrow
     from bayplan.history.recording import HistoryRecorder
     from bayplan.history.redacting import Redactor, key_beside
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = stop_signal()
     async with connect(kubeconfig, context) as client:
         server = client.access.server
-        try:
-            import_pyarrow()
-            async for _ in client.pages(NODE, limit=1, decode=bytes):
-                break
-            redaction = Redactor(key_beside(folder)) if redact else None
-            source = "a redacted cluster" if redact else f"cluster {server}"
-            recorder = HistoryRecorder(client, folder, source, redaction=redaction)
-            recording = asyncio.create_task(recorder.run(), name="record")
-            stopped = asyncio.create_task(stop.wait(), name="wait for a signal")
-            synced = asyncio.create_task(recorder.synced.wait(), name="wait for the first lists")
-            await asyncio.wait((recording, stopped, synced), return_when=asyncio.FIRST_COMPLETED)
-            if synced.done():
-                click.echo(f"Recording {server} to {folder}. Press Ctrl-C to stop.")
-            await asyncio.wait((recording, stopped), return_when=asyncio.FIRST_COMPLETED)
-            for task in (stopped, synced):
-                task.cancel()
-            if recording.done():
-                recording.result()
-            recording.cancel()
-            await asyncio.wait((recording,))
-        except (ApiError, TransportError) as error:
-            fail(f"cannot read the nodes of {server}: {error}")
+        import_pyarrow()
+        await check_readable(client, NODE)
+        redaction = Redactor(key_beside(folder)) if redact else None
+        source = "a redacted cluster" if redact else f"cluster {server}"
+        recorder = HistoryRecorder(client, folder, source, redaction=redaction)
+        recording = asyncio.create_task(recorder.run(), name="record")
+        stopped = asyncio.create_task(stop.wait(), name="wait for a signal")
+        synced = asyncio.create_task(recorder.synced.wait(), name="wait for the first lists")
+        await asyncio.wait((recording, stopped, synced), return_when=asyncio.FIRST_COMPLETED)
+        if synced.done():
+            click.echo(f"Recording {server} to {folder}. Press Ctrl-C to stop.")
+        await asyncio.wait((recording, stopped), return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopped, synced):
+            task.cancel()
+        if recording.done():
+            recording.result()
+        recording.cancel()
+        await asyncio.wait((recording,))
     if recorder.problem:
         fail(recorder.problem)
     _report(folder)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from bayplan.api.times import time_meant
+from bayplan.cli.insight.cluster_options import with_options
 from bayplan.cli.insight.messages import fail
 
 if TYPE_CHECKING:
@@ -46,17 +47,18 @@ def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--pod and --preemption-of: expected only one of them")
         return command(*arguments, wanted=WantedMoment(until, qualified(pod), qualified(preemption_of)), **others)
 
-    for option in (
-        click.option(
-            "--preemption-of", metavar="POD", help="Stop before the decision that evicted POD ([NAMESPACE/]NAME)."
-        ),
-        click.option("--pod", metavar="POD", help="Stop before the last decision about POD ([NAMESPACE/]NAME)."),
-        click.option(
-            "--until", metavar="TIME", help="Stop before the first decision after TIME: 2026-03-02T03:12:00Z, or 03:12."
-        ),
-    ):
-        call = option(call)
-    return call
+    return with_options(call, _OPTIONS)
+
+
+_OPTIONS = (
+    click.option(
+        "--until", metavar="TIME", help="Stop before the first decision after TIME: 2026-03-02T03:12:00Z, or 03:12."
+    ),
+    click.option("--pod", metavar="POD", help="Stop before the last decision about POD ([NAMESPACE/]NAME)."),
+    click.option(
+        "--preemption-of", metavar="POD", help="Stop before the decision that evicted POD ([NAMESPACE/]NAME)."
+    ),
+)
 
 
 def qualified(pod: str | None) -> str | None:

@@ -14,7 +14,7 @@ import click
 
 from bayplan.api import durations
 from bayplan.cli.run_flags import FLAGS, Flag, FlagType, Treatment
-from bayplan.cli.shared_options import YAML_FILE
+from bayplan.cli.shared_options import YAML_FILE, Checked
 
 VERSION = "version"
 OWN_GROUP = "Bayplan's own options"
@@ -23,18 +23,13 @@ _BOOLEANS = frozenset(flag.name for flag in FLAGS if flag.type is FlagType.BOOL)
 """Flags without a separate value; an explicit value follows `=`."""
 
 
-class Duration(click.ParamType[str]):
-    """A duration in Go's format. Its value is a string."""
-
-    name = FlagType.DURATION.value
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the duration if it is valid."""
-        try:
-            durations.parse(value)
-        except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
-        return str(value)
+def _duration(value: str) -> str:
+    """A duration in Go's format, as it was given."""
+    try:
+        durations.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r}: {error}") from None
+    return value
 
 
 _TYPES: dict[FlagType, click.ParamType[Any]] = {
@@ -45,7 +40,7 @@ _TYPES: dict[FlagType, click.ParamType[Any]] = {
     FlagType.OUTPUT_FILE: click.Path(),
     FlagType.INT: click.INT,
     FlagType.FLOAT: click.FLOAT,
-    FlagType.DURATION: Duration(),
+    FlagType.DURATION: Checked(FlagType.DURATION.value, _duration),
     FlagType.BOOL: click.BOOL,
 }
 

@@ -68,10 +68,6 @@ def _port(value: int) -> int:
     return value
 
 
-def _address(value: str) -> str:
-    return str(ipaddress.ip_address(value))
-
-
 def _paths(values: tuple[str, ...]) -> tuple[str, ...]:
     paths = _list(values)
     for path in paths:
@@ -98,10 +94,6 @@ def _uid_headers(values: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _named_certificates(values: tuple[str, ...]) -> tuple[NamedCertificate, ...]:
-    return tuple(map(_named_certificate, values))
-
-
 def _named_certificate(value: str) -> NamedCertificate:
     """Mirrors NamedCertKey of k8s.io/component-base/cli/flag."""
     files, colon, names = value.partition(":")
@@ -126,13 +118,13 @@ Option = tuple[str, Callable[[Any], Any]]
 
 _OPTIONS: dict[str, Option] = {
     "secure-port": ("port", _port),
-    "bind-address": ("bind_address", _address),
+    "bind-address": ("bind_address", lambda value: str(ipaddress.ip_address(value))),
     "tls-cert-file": ("tls_cert_file", Path),
     "tls-private-key-file": ("tls_private_key_file", Path),
     "cert-dir": ("cert_dir", Path),
     "tls-min-version": ("tls_min_version", _choice("VersionTLS12", "VersionTLS13")),
     "tls-cipher-suites": ("tls_cipher_suites", _list),
-    "tls-sni-cert-key": ("tls_sni_cert_keys", _named_certificates),
+    "tls-sni-cert-key": ("tls_sni_cert_keys", lambda values: tuple(map(_named_certificate, values))),
     "client-ca-file": ("client_ca_file", Path),
     "requestheader-client-ca-file": ("requestheader_client_ca_file", Path),
     "authentication-skip-lookup": ("skip_lookup", bool),

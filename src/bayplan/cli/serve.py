@@ -13,6 +13,7 @@ from bayplan.cli.following import (
     address_option,
     followed_source,
     history_option,
+    listening,
     longest_option,
     port_option,
     stop_signal,
@@ -55,15 +56,13 @@ async def _serve(
     insight = make()
     async with AsyncExitStack() as stack:
         source = await followed_source(followed, insight, stack)
+        served = serving(
+            source, insight, make, address=address, port=port, token=token, longest=longest, history=history
+        )
         try:
-            url, _ = await stack.enter_async_context(
-                serving(
-                    source, insight, make, address=address, port=port, token=token, longest=longest, history=history
-                )
-            )
+            with listening(address, port):
+                url, _ = await stack.enter_async_context(served)
         except BacktestError as error:
             fail(str(error))
-        except OSError as error:
-            fail(f"cannot listen on {address} port {port}: {error.strerror}")
         click.echo(f"url: {url}\ntoken: {token if token_file is None else f'in {token_file}'}")
         await stop.wait()

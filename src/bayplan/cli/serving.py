@@ -64,19 +64,19 @@ def run_until_done(main: Coroutine[Any, Any, None], ending: Ending) -> None:
             runner.close()
 
 
-async def check_access(client: Client, *, silence: float = SILENCE, limit: float = LIMIT) -> None:
+async def check_access(client: Client) -> None:
     """List nodes and pods once, to report missing permissions before watches retry forever. Raises NoAccessError.
 
-    Logs a line every `silence` seconds, and gives up after `limit` seconds without the replies.
+    Logs a line every SILENCE seconds, and gives up after LIMIT seconds without the replies.
     """
     checking = asyncio.create_task(_check_access(client))
     waited = 0.0
     try:
-        while not (await asyncio.wait({checking}, timeout=min(silence, limit - waited)))[0]:
-            waited += silence
-            if waited >= limit:
-                raise NoAccessError(f"the API server has not replied within {limit:g} s")
-            log.warning("the API server has not replied for %g s; giving up after %g s", waited, limit)
+        while not (await asyncio.wait({checking}, timeout=min(SILENCE, LIMIT - waited)))[0]:
+            waited += SILENCE
+            if waited >= LIMIT:
+                raise NoAccessError(f"the API server has not replied within {LIMIT:g} s")
+            log.warning("the API server has not replied for %g s; giving up after %g s", waited, LIMIT)
         checking.result()
     finally:
         checking.cancel()

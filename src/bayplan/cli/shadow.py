@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -80,18 +81,10 @@ def shadow(
     configs: tuple[str, ...],
     plugins: tuple[str, ...],
     version: str | None,
-    output: str,
-    every: bool,
     reports: tuple[Path, ...],
-    state: Path | None,
-    address: str,
-    port: int | None,
-    duration: float | None,
-    decisions: int | None,
     at_least: float | None,
     unknown_at_most: int | None,
-    kubeconfig: str | None,
-    context: str | None,
+    **others: Any,
 ) -> None:
     """Compare a scheduler's decisions with those that Bayplan would have made, until Ctrl-C.
 
@@ -109,21 +102,8 @@ def shadow(
     for report in reports:
         if problem := check_report_name(report):
             fail(f"--report {problem}")
-    run = ShadowRun(
-        read_contenders(names, configs, plugins, version),
-        ShadowOptions(
-            kubeconfig=kubeconfig,
-            context=context,
-            output=output,
-            every=every,
-            reports=reports,
-            state=state,
-            address=address,
-            port=port,
-            duration=duration,
-            decisions=decisions,
-        ),
-    )
+    contenders = read_contenders(names, configs, plugins, version)
+    run = ShadowRun(contenders, ShadowOptions(reports=reports, **others))
     try:
         asyncio.run(run.run())
     except (ShadowError, ShadowFileError) as error:

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.live import Live
 
 from bayplan.api.kinds import NODE, POD
-from bayplan.cli.following import stop_signal
+from bayplan.cli.following import check_readable, listening, stop_signal
 from bayplan.cli.insight.cluster_options import read_scheduler, read_version, rename_profiles
-from bayplan.cli.insight.messages import fail, warn
-from bayplan.client import ApiError, Client, TransportError, connect
+from bayplan.cli.insight.messages import warn
+from bayplan.client import Client, connect
 from bayplan.client.server_version import server_version
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
@@ -126,7 +126,7 @@ class ShadowRun:
         self._stop = stop_signal()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(options.kubeconfig, options.context))
-            await _check_rights(client, client.access.server)
+            await check_readable(client, NODE, POD)
             shadow = await self._shadow(client)
             since = None if earlier is None else earlier.until
             follower = ShadowFollower(client, shadow, self._report, since=since, names=names)
@@ -152,12 +152,10 @@ class ShadowRun:
     @asynccontextmanager
     async def _metrics(self, shadow: Shadow, follower: ShadowFollower, address: str, port: int) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            try:
+            with listening(address, port):
                 used = await stack.enter_async_context(
                     metrics_served(shadow.tally, lambda: shadow.waiting, follower.synced.is_set, address, port)
                 )
-            except OSError as error:
-                fail(f"cannot listen on {address} port {port}: {error.strerror}")
             click.echo(f"metrics: http://{address}:{used}/metrics", err=True)
             yield
 
@@ -287,16 +285,6 @@ class _Warnings(logging.Handler):
         if record.name.startswith("bayplan.client") and record.levelno < logging.ERROR:
             return
         sys.stderr.write(f"{record.levelname.lower()}: {record.getMessage()}\n")
-
-
-async def _check_rights(client: Client, server: str) -> None:
-    """End the process if nodes or pods can't be listed."""
-    for kind in (NODE, POD):
-        try:
-            async for _ in client.pages(kind, limit=1, decode=bytes):
-                break
-        except (ApiError, TransportError) as error:
-            fail(f"cannot read the {kind.plural} of {server}: {error}")
 
 
 def _configured(

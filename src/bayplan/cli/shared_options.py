@@ -5,10 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+
+T = TypeVar("T")
+
+
+class Checked(click.ParamType[T]):
+    """What a function makes of the text. It raises ValueError if that can't be used; the text of the error says why."""
+
+    def __init__(self, name: str, read: Callable[[str], T]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """Return what the function returns."""
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class FilesOfKind(click.ParamType[str]):
@@ -47,25 +64,17 @@ def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE[:NAME]", type=PYTHON_FILE, help=text)
 
 
-class _HostPatterns(click.ParamType[str]):
+def _host_patterns(value: str) -> str:
     """Regular expressions, separated by commas."""
+    from bayplan.http_server import HostNames  # imports aiohttp
 
-    name = "patterns"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the patterns if they are valid."""
-        from bayplan.http_server import HostNames  # imports aiohttp
-
-        try:
-            HostNames("", value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+    HostNames("", value)
+    return value
 
 
 accept_hosts_option = click.option(
     "--accept-hosts",
-    type=_HostPatterns(),
+    type=Checked("patterns", _host_patterns),
     help="Regular expressions for the names in Host headers to accept besides the address, separated by commas, as in "
     "kubectl proxy. Default: on a loopback address only localhost and loopback addresses, otherwise all.",
 )

@@ -7,18 +7,9 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.backtest_options import (
-    backtest_options,
-    check_report,
-    read_history,
-    read_models,
-    read_prices,
-    read_simulated,
-    replaying,
-    write_report,
-)
-from bayplan.cli.insight.answering import show
+from bayplan.cli.backtest_options import BacktestOptions, backtest_options, read_simulated
 from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
@@ -31,13 +22,7 @@ from bayplan.cli.shared_options import YAML_FILE, plugin_option
 @click.option("--placements", type=click.Path(dir_okay=False), metavar="FILE", help="Write all placements as CSV.")
 @click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
 def simulate(
-    folder: str,
-    autoscaler: str,
-    models: str | None,
-    prices: str | None,
-    report: str | None,
-    seed: int,
-    version: str | None,
+    asked: BacktestOptions,
     config: str | None,
     plugins: tuple[str, ...],
     placements: str | None,
@@ -48,18 +33,14 @@ def simulate(
     Shows how many nodes there were, how long pods waited, and what was evicted or never placed. It decides exactly as
     `bayplan run`: queue, backoff, preemption, budgets, gangs and volumes included. The same seed gives the same result.
     """
-    from bayplan.backtest.running import FleetChoice, SimulationRun
     from bayplan.backtest.simulated import simulated
 
-    check_report(report)
-    scheduler = read_simulated(config, plugins, version)
-    run = SimulationRun(scheduler, FleetChoice(autoscaler), read_models(models), read_prices(prices), seed)
-    with replaying("Simulating") as progress:
-        history, ahead = read_history(folder, run.prices)
+    run = asked.run(read_simulated(config, plugins, asked.version))
+    with interruptible("Simulating") as progress:
+        history, ahead = asked.history(run)
         try:
             with nullcontext() if placements is None else Path(placements).open("w", newline="") as file:
                 found = simulated(history, ahead, run, file, progress)
         except OSError as error:
             fail(f"--placements {placements}: {error.strerror or error}")
-    write_report(found, report)
-    show(found, output)
+    asked.show(found, output)

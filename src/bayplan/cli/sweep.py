@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.backtest_options import replay_errors, replaying
+from bayplan.cli.backtest_options import replay_errors, write_text
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT
-from bayplan.cli.insight.messages import errors_reported, fail
+from bayplan.cli.insight.messages import errors_reported
+from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.shared_options import YAML_FILE
 
 if TYPE_CHECKING:
@@ -61,13 +62,13 @@ def sweep(
         if report is not None:
             check_libraries()
         workers = LocalWorkers(jobs or os.cpu_count() or 1) if ray is None else RayWorkers(ray)
-        with replaying("Sweeping") as progress:
+        with interruptible("Sweeping") as progress:
             running = Sweep(plan, Path(file).absolute().parent, workers, SweepResults(folder), progress)
             found = running.run(limit)
         if report is not None:
-            _write("--report", report, plot(found))
+            write_text("--report", report, plot(found))
         if best_config is not None:
-            _write("--best-config", best_config, _configuration(running.best()))
+            write_text("--best-config", best_config, _configuration(running.best()))
         show(found, output)
 
 
@@ -80,10 +81,3 @@ def _configuration(task: SweepTask) -> str:
     scheduler = scheduler_of(task)
     configuration = scheduler.configuration or usual_configuration(scheduler.plugins, scheduler.gates)
     return to_yaml(configuration, Catalog(scheduler.plugins, scheduler.gates))
-
-
-def _write(option: str, path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{option} {path}: {error.strerror or error}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.following import address_option, followed_source, port_option, stop_signal
+from bayplan.cli.following import address_option, followed_source, listening, port_option, stop_signal
 from bayplan.cli.insight.cluster_options import version_option
 from bayplan.cli.insight.follow_options import Followed, follow_options, settings_option
 from bayplan.cli.insight.messages import fail
@@ -71,12 +71,10 @@ async def _ui(
         else:
             source = moments.of(moments.first_shown)
             await _check(source)
-        try:
+        with listening(address, port):
             url = await stack.enter_async_context(
                 serving(source, insight, address=address, port=port, moments=moments, shadow=shadow)
             )
-        except OSError as error:
-            fail(f"cannot listen on {address} port {port}: {error.strerror}")
         click.echo(f"{url}\n\nOpen this address in a browser. Press Ctrl-C to stop.")
         await stop.wait()
 

@@ -40,25 +40,5 @@ __all__ = [
     "load_kubeconfig",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "bayplan.api.kinds": ("Kind", "kind_of"),
-        "bayplan.client.access": ("ClusterAccess",),
-        "bayplan.client.answers": ("Page", "WatchEvent"),
-        "bayplan.client.backoff": ("Backoff",),
-        "bayplan.client.client": ("Client", "PatchType"),
-        "bayplan.client.connection": ("connect",),
-        "bayplan.client.errors": ("ApiError", "ConfigError", "TransportError"),
-        "bayplan.client.http": ("HttpClient",),
-        "bayplan.client.kubeconfig": ("load_kubeconfig",),
-        "bayplan.client.list_watch": ("ListWatch", "Sink"),
-        "bayplan.client.reflector": ("Handler", "Reflector"),
-    },
-)
+__getattr__, __dir__ = lazily(__name__)
 """aiohttp and the kubeconfig reader take longer to import than a short command takes to run."""
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)

@@ -36,20 +36,4 @@ __all__ = [
     "single_profile_problem",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "bayplan.config.catalog": ("Catalog", "ExtraPlugin"),
-        "bayplan.config.errors": ("ConfigurationError", "PluginLoadError"),
-        "bayplan.config.loading": (
-            "LoadedConfiguration",
-            "load_configuration",
-            "parse_configuration",
-            "read_configuration",
-            "single_profile_problem",
-        ),
-        "bayplan.config.plugin_files": ("load_plugins",),
-        "bayplan.config.profiles": ("build_profile", "build_profiles", "default_profile"),
-        "bayplan.config.types": ("KubeSchedulerConfiguration", "KubeSchedulerProfile"),
-    },
-)
+__getattr__, __dir__ = lazily(__name__)

@@ -12,9 +12,8 @@ from typing import Any
 import yaml
 
 from bayplan.api.field_errors import FieldError
-from bayplan.config.policy_extenders import convert_extenders
 from bayplan.config.policy_priorities import ConvertedPriorities, convert_priorities
-from bayplan.config.types import API_VERSION, KIND
+from bayplan.config.types import API_VERSION, KIND, Extender, ExtenderTLSConfig
 
 POLICY = "Policy"
 
@@ -85,7 +84,7 @@ def _replacement(policy: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
             "alwaysCheckAllPredicates: no equivalent: a node's reason is that of the first plugin to reject it"
         )
     notes += [f"{field}: no equivalent" for field in policy if field not in _FIELDS]
-    extenders = convert_extenders(policy.get("extenders") or policy.get("extenderConfigs"), notes)
+    extenders = _extenders(policy.get("extenders") or policy.get("extenderConfigs"), notes)
     replacement: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [_profile(scores, configs)]}
     if extenders:
         replacement["extenders"] = extenders
@@ -142,3 +141,34 @@ def named_entries(entries: list[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
         if isinstance(entry, Mapping):
             argument = entry.get("argument")
             yield str(entry.get("name", "")), argument if isinstance(argument, Mapping) else {}
+
+
+# Extenders: their fields differ in two names and in the form of durations
+
+
+_RENAMED_FIELDS = {"enableHttps": "enableHTTPS"}
+
+
+def _extenders(extenders: Any, notes: list[str]) -> list[dict[str, Any]]:
+    """The extenders as KubeSchedulerConfiguration has them. Notes the fields that it doesn't have."""
+    if not isinstance(extenders, list):
+        return []
+    return [_converted_extender(extender, notes) for extender in extenders if isinstance(extender, Mapping)]
+
+
+def _converted_extender(extender: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    named = f"extender {extender.get('urlPrefix', '')}".rstrip()
+    renamed = {_RENAMED_FIELDS.get(str(name), str(name)): value for name, value in extender.items()}
+    converted = _known_fields(renamed, Extender.__struct_fields__, named, notes)
+    timeout = converted.get("httpTimeout")
+    if isinstance(timeout, int) and abs(timeout) < 2**63:
+        converted["httpTimeout"] = f"{timeout / 1e9:g}s"
+    tls = converted.get("tlsConfig")
+    if isinstance(tls, Mapping):
+        converted["tlsConfig"] = _known_fields(tls, ExtenderTLSConfig.__struct_fields__, f"{named}: tlsConfig", notes)
+    return converted
+
+
+def _known_fields(value: Mapping[str, Any], fields: tuple[str, ...], named: str, notes: list[str]) -> dict[str, Any]:
+    notes += [f"{named}: {name}: no equivalent" for name in value if name not in fields and name != "apiVersion"]
+    return {name: item for name, item in value.items() if name in fields}

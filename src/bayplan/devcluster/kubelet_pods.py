@@ -205,7 +205,8 @@ class PodManager(Controller):
         if record.stopping is None and record.reported == "Running":
             record.stopping = now
         # Computed again each time: another delete may have shortened the grace period.
-        stopped = now if record.stopping is None else record.stopping + self._stop_time(pod)
+        takes = timedelta(seconds=stop_seconds(pod, self._delays.stop))
+        stopped = now if record.stopping is None else record.stopping + takes
         wait = (stopped - now).total_seconds()
         if wait > 0:
             self.queue.add_after(key, wait)
@@ -220,9 +221,6 @@ class PodManager(Controller):
     async def _report(self, pod: Pod, record: _Record, patch: Patch) -> None:
         await self.patch_status(self._pods, pod, patch)
         record.reported = patch["status"].get("phase", record.reported)
-
-    def _stop_time(self, pod: Pod) -> timedelta:
-        return timedelta(seconds=stop_seconds(pod, self._delays.stop))
 
     def _run_seconds(self, pod: Pod) -> float | None:
         """The run time of the containers in seconds; None for no limit."""

@@ -42,7 +42,7 @@ def running(pod: Pod, addresses: Addresses, now: datetime) -> Patch:
         podIPs=[{"ip": addresses.pod}],
         startTime=now,
         initContainerStatuses=[
-            _container(pod, one, state if _is_sidecar(one) else _terminated(0, "Completed", now, now))
+            _container(pod, one, state if one.restartPolicy == "Always" else _terminated(0, "Completed", now, now))
             for one in pod.spec.initContainers or ()
         ],
         containerStatuses=[_container(pod, one, state) for one in pod.spec.containers],
@@ -161,10 +161,6 @@ def _container(pod: Pod, container: Any, state: dict[str, Any]) -> dict[str, Any
         **({"allocatedResources": requests} if requests else {}),
         "resources": resources if resources is not None else {},
     }
-
-
-def _is_sidecar(container: Any) -> bool:
-    return bool(container.restartPolicy == "Always")
 
 
 def _terminated(exit_code: int, reason: str, began: datetime, now: datetime) -> dict[str, Any]:

@@ -43,29 +43,4 @@ __all__ = [
     "PodEnded",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "bayplan.history.events": (
-            "Event",
-            "NodeAdded",
-            "NodeChanged",
-            "NodeRemoved",
-            "ObjectAdded",
-            "ObjectChanged",
-            "ObjectRemoved",
-            "Owner",
-            "PodArrived",
-            "PodBound",
-            "PodChanged",
-            "PodEnded",
-        ),
-        "bayplan.history.format": ("HistoryError", "MissingEvents"),
-        "bayplan.history.reading": ("History",),
-    },
-)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bayplan.api.kinds import CORE_EVENT, Kind
-from bayplan.client import Client, ListWatch
-from bayplan.client.list_watch import RequestError
+from bayplan.client import Client
 from bayplan.clock import Clock, SystemClock
 from bayplan.history import format as columns
 from bayplan.history.following import Following, HistoryChange, key_of
@@ -24,20 +23,13 @@ from bayplan.history.format import MANIFEST, HistoryError, HistoryManifest, Row,
 from bayplan.history.journal import Journal, convert_journal, next_segment
 from bayplan.history.segments import segments_in
 from bayplan.history.writing import prepare_folder, write_manifest
-from bayplan.insight.sources.older_versions import updated
-from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
-from bayplan.insight.sources.served import served_version
+from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED
+from bayplan.insight.sources.served import LISTING_PAUSE, FollowedKind
 
 logger = logging.getLogger(__name__)
 
 KINDS = tuple(kind for kind in FOLLOWED if kind is not CORE_EVENT)
 """What is recorded: what a snapshot has, but for events and leases."""
-
-LOOK_AGAIN = 60.0
-"""Seconds between two looks for a kind that the server lacks."""
-
-LISTING_PAUSE = 0.05
-"""Seconds between two looks at whether all kinds are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,17 +257,15 @@ class _Session:
         write_manifest(self._folder, self._manifest)
 
 
-class _Follow:
-    """Records one kind. Implements client.Sink."""
+class _Follow(FollowedKind):
+    """Records one kind."""
 
     def __init__(self, client: Client, kind: Kind, session: _Session, *, initial: bool) -> None:
-        self.kind = kind
+        super().__init__(client, kind)
         self.initial = initial
         """Whether objects are reported that existed at the begin."""
         self._listed = False
-        self._client = client
         self._session = session
-        self._watch: ListWatch[dict[str, Any]] | None = None
         self._seen: set[str] = set()
         self._shown: dict[str, str] = {}
         """key -> its redacted key"""
@@ -283,33 +273,9 @@ class _Follow:
         """When the server is known to have sent everything."""
         self._in_gap = False
 
-    @property
-    def synced(self) -> bool:
-        """Whether the kind was listed, or the server lacks it."""
-        return self._watch is not None and self._watch.synced.is_set()
-
-    @property
-    def ready(self) -> bool:
-        """Whether nothing more will be known of the begin: nodes and pods are waited for."""
-        return self.synced or (bool(self.problem) and self.kind not in REQUIRED)
-
-    @property
-    def problem(self) -> str:
-        """Why the kind can't be read now; "" if it can."""
-        return self._watch.problem if self._watch is not None else ""
-
-    async def run(self) -> None:
-        version = await served_version(self._client, self.kind)
-        self._watch = ListWatch(
-            self._client,
-            version,
-            self,
-            decode=lambda raw: _object.decode(updated(version, raw)),
-            look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
-            report_list=self._complete,
-            report_failure=_report_failure,
-        )
-        await self._watch.run()
+    def decode(self, raw: bytes) -> dict[str, Any]:
+        """See FollowedKind."""
+        return _object.decode(raw)
 
     def put(self, key: str, new: Mapping[str, Any]) -> None:
         """See client.Sink."""
@@ -331,11 +297,7 @@ class _Follow:
         if shown:
             self._session.write(self._session.following.removed(self.kind, shown, self._session.clock.now()))
 
-    def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See client.Sink."""
-        logger.warning("%s: an object can't be read and is left out: %s", self.kind.resource, error)
-
-    def _complete(self) -> None:
+    def listed(self) -> None:
         """After a complete list. After the first one, what an earlier recording knew and is gone, has been removed."""
         session, now = self._session, self._session.clock.now()
         if self._listed:
@@ -375,10 +337,6 @@ class _Follow:
 
 
 _object = msgspec.json.Decoder(dict[str, Any])
-
-
-def _report_failure(kind: Kind, error: RequestError, pause: float) -> None:
-    logger.warning("%s: %s; retrying in %.1f s", kind.resource, error, pause)
 
 
 def _first(errors: BaseExceptionGroup[OSError]) -> str:

@@ -51,32 +51,4 @@ __all__ = [
     "WhyNot",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "bayplan.insight.answers": ("Answer", "QuestionError", "Stopped"),
-        "bayplan.insight.insight": ("Insight",),
-        "bayplan.insight.limits": ("LimitError", "Limits"),
-        "bayplan.insight.questions.balance": ("Balance",),
-        "bayplan.insight.questions.capacity": ("Capacity",),
-        "bayplan.insight.questions.diff": ("Difference",),
-        "bayplan.insight.questions.drain": ("Drain",),
-        "bayplan.insight.questions.edits": ("Changes",),
-        "bayplan.insight.questions.explain": ("Explanation",),
-        "bayplan.insight.questions.fit": ("Fit",),
-        "bayplan.insight.questions.pending": ("PendingPods",),
-        "bayplan.insight.questions.scale_up": ("ScaleUp",),
-        "bayplan.insight.questions.shrink": ("Shrink",),
-        "bayplan.insight.questions.upgrade_preview": ("UpgradePreview",),
-        "bayplan.insight.questions.usage": ("Requests",),
-        "bayplan.insight.questions.what_if": ("WhatIf",),
-        "bayplan.insight.questions.why_not": ("WhyNot",),
-        "bayplan.insight.snapshot": ("Snapshot",),
-        "bayplan.insight.sources.reading": ("Gap", "SnapshotError"),
-    },
-)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__)

@@ -132,10 +132,6 @@ def _ray_job(owner: Document, spec: Mapping[str, Any]) -> Iterator[Document]:
     yield _pod(owner, _name(owner), own or {"spec": {"restartPolicy": "Never", "containers": [submitter]}})
 
 
-def _ray_service(owner: Document, spec: Mapping[str, Any]) -> Iterator[Document]:
-    yield from _ray_cluster(owner, _dict(spec.get("rayClusterConfig")))
-
-
 def _of_ray(owner: Document, kind: str, group: str) -> dict[str, str]:
     labels = {"cluster": _name(owner), "node-type": kind, "group": group, "is-ray-node": "yes"}
     return {f"ray.io/{key}": value for key, value in labels.items()}
@@ -165,7 +161,7 @@ _KNOWN: Mapping[tuple[str, str], Callable[[Document, Mapping[str, Any]], Iterato
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
     ("ray.io", "RayCluster"): _ray_cluster,
     ("ray.io", "RayJob"): _ray_job,
-    ("ray.io", "RayService"): _ray_service,
+    ("ray.io", "RayService"): lambda owner, spec: _ray_cluster(owner, _dict(spec.get("rayClusterConfig"))),
     ("kubeflow.org", "PyTorchJob"): _training_job("pytorchReplicaSpecs"),
     ("kubeflow.org", "TFJob"): _training_job("tfReplicaSpecs"),
     ("kubeflow.org", "MPIJob"): _training_job("mpiReplicaSpecs"),

@@ -198,7 +198,8 @@ class Snapshot:
     def document(self, kind: Kind, key: str) -> dict[str, Any] | None:
         """An object as a document with `apiVersion` and `kind`; None if there is no such object."""
         raw = self.of_kind(kind).get(key)
-        return None if raw is None else _header(kind) | msgspec.json.decode(raw)
+        header = {"apiVersion": kind.api_version, "kind": name_of(kind)}
+        return None if raw is None else header | msgspec.json.decode(raw)
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """All objects as documents with `apiVersion` and `kind`."""
@@ -239,7 +240,3 @@ def flattened(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 
 
 _NONE: Mapping[str, bytes] = MappingProxyType({})
-
-
-def _header(kind: Kind) -> dict[str, str]:
-    return {"apiVersion": kind.api_version, "kind": name_of(kind)}

@@ -11,24 +11,19 @@ from typing import Any
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode
-from bayplan.client import ApiError, Client, ListWatch, TransportError
+from bayplan.client import ApiError, Client, TransportError
 from bayplan.client.list_watch import RequestError
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_decoder import PodDecoder
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import keep_pauses_short
-from bayplan.insight.sources.older_versions import updated
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
-from bayplan.insight.sources.served import served_version
+from bayplan.insight.sources.served import LISTING_PAUSE, FollowedKind
 from bayplan.shadow.comparisons import ShadowComparison
 from bayplan.shadow.shadow import Shadow
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN = 60.0
-"""Seconds between two looks for a kind that the server lacks."""
-LISTING_PAUSE = 0.05
-"""Seconds between two looks at whether all kinds are listed."""
 TICK = 0.2
 """Seconds between two looks at the differences that wait to be explained."""
 
@@ -56,7 +51,7 @@ class ShadowFollower:
     ) -> None:
         self.synced = asyncio.Event()
         """Set once all kinds were listed, or can't be."""
-        self.client = client
+        self._client = client
         self._shadow = shadow
         self._report = report
         self._since = since
@@ -72,7 +67,7 @@ class ShadowFollower:
         """Follow until cancelled. Raises ShadowError if the pods or nodes may not be read."""
         watched = self._shadow.world.handle.watched
         kinds = dict.fromkeys((*REQUIRED, *sorted(watched, key=lambda kind: kind.resource)))
-        self._follows = [_Follow(self, kind) for kind in kinds]
+        self._follows = [_Follow(self._client, self, kind) for kind in kinds]
         self._denied = asyncio.get_running_loop().create_future()
         tasks = [asyncio.create_task(each.run(), name=f"shadow {each.kind.resource}") for each in self._follows]
         tasks.append(asyncio.create_task(self._settle(), name="settle"))
@@ -180,40 +175,24 @@ class ShadowFollower:
         self._named.discard(kind)
 
 
-class _Follow:
-    """Follows one kind. Implements client.Sink."""
+class _Follow(FollowedKind):
+    """Follows one kind for a shadow."""
 
-    def __init__(self, follower: ShadowFollower, kind: Kind) -> None:
-        self.kind = kind
+    def __init__(self, client: Client, follower: ShadowFollower, kind: Kind) -> None:
+        super().__init__(client, kind)
         self._follower = follower
-        self._watch: ListWatch[Any] | None = None
 
-    @property
-    def synced(self) -> bool:
-        return self._watch is not None and self._watch.synced.is_set()
+    def decode(self, raw: bytes) -> Any:
+        """See FollowedKind."""
+        return self._follower.decode(self.kind, raw)
 
-    @property
-    def problem(self) -> str:
-        """Why the kind can't be read now; "" if it can."""
-        return self._watch.problem if self._watch is not None else ""
+    def listed(self) -> None:
+        """See FollowedKind."""
+        self._follower.readable(self.kind)
 
-    @property
-    def ready(self) -> bool:
-        return self.synced or (bool(self.problem) and self.kind not in REQUIRED)
-
-    async def run(self) -> None:
-        follower = self._follower
-        version = await served_version(follower.client, self.kind)
-        self._watch = ListWatch(
-            follower.client,
-            version,
-            self,
-            decode=lambda raw: follower.decode(self.kind, updated(version, raw)),
-            look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
-            report_list=lambda: follower.readable(self.kind),
-            report_failure=lambda _, error, __: follower.failed(self.kind, error),
-        )
-        await self._watch.run()
+    def failed(self, _kind: Kind, error: RequestError, _pause: float) -> None:
+        """See FollowedKind."""
+        self._follower.failed(self.kind, error)
 
     def put(self, key: str, new: Any) -> None:
         """See client.Sink."""
@@ -225,7 +204,3 @@ class _Follow:
     def removed(self, key: str) -> None:
         """See client.Sink."""
         self._follower.removed(self.kind, key)
-
-    def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See client.Sink."""
-        logger.warning("%s: an object can't be read and is left out: %s", self.kind.resource, error)

@@ -47,28 +47,4 @@ __all__ = [
     "spread_over",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "bayplan.devcluster.apiserver": ("ADMIN", "ApiServer", "Fault", "Tls", "User"),
-        "bayplan.testing.asking": ("ask_filter", "ask_scores"),
-        "bayplan.testing.builders": (
-            "Cluster",
-            "make_cluster",
-            "make_namespace",
-            "make_node",
-            "make_pod",
-            "make_service",
-            "pod_affinity",
-            "pod_term",
-            "spread_over",
-        ),
-        "bayplan.testing.contract": ("BrokenContract", "CHECKS", "check_contract"),
-        "bayplan.testing.live": ("LiveCluster",),
-    },
-)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__)

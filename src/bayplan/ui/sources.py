@@ -11,26 +11,20 @@ from types import MappingProxyType
 from typing import Protocol
 
 from bayplan.api.kinds import NODE, Kind
-from bayplan.client import Client, ListWatch
+from bayplan.client import Client
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.cluster import SELECTORS
 from bayplan.insight.sources.documents import stored
-from bayplan.insight.sources.older_versions import updated
 from bayplan.insight.sources.reading import Gap, SnapshotError
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
-from bayplan.insight.sources.served import served_version
+from bayplan.insight.sources.served import LISTING_PAUSE, FollowedKind
 from bayplan.ui.events import Events, server_events, snapshot_events
 
-LOOK_AGAIN = 60.0
-"""Seconds between two looks for a kind that the server lacks."""
 FILE_PAUSE = 1.0
 """Seconds between two looks at a file."""
 
 _HEARTBEAT = re.compile(rb'"(?:resourceVersion|lastHeartbeatTime)":"[^"]*"')
 """The fields that a heartbeat changes."""
-
-LISTING_PAUSE = 0.05
-"""Seconds between two looks at whether all kinds are listed."""
 
 
 class Source(Protocol):
@@ -195,9 +189,7 @@ class ClusterSource:
             tasks.create_task(self._wait_for_lists(), name="wait for lists")
 
     async def _wait_for_lists(self) -> None:
-        while not all(  # noqa: ASYNC110 - a problem sets no event
-            follow.synced or (follow.problem and kind not in REQUIRED) for kind, follow in self._follows.items()
-        ):
+        while not all(follow.ready for follow in self._follows.values()):  # noqa: ASYNC110 - a problem sets no event
             await asyncio.sleep(LISTING_PAUSE)
         self.version += 1
         self._listed.set()
@@ -206,26 +198,14 @@ class ClusterSource:
         self.version += 1
 
 
-class _Follow:
+class _Follow(FollowedKind):
     """The objects of one kind, in the first version of the kind that the server has."""
 
     def __init__(self, client: Client, kind: Kind, changed: Callable[[], None]) -> None:
-        self._client = client
-        self._kind = kind
+        super().__init__(client, kind, SELECTORS.get(kind, ("",))[0])  # of events, those about pods that are missing
         self._changed = changed
         self._objects: dict[str, bytes] = {}
         self._frozen: Mapping[str, bytes] | None = None
-        self._watch: ListWatch[bytes] | None = None
-        self._failure = ""
-
-    @property
-    def synced(self) -> bool:
-        return self._watch is not None and self._watch.synced.is_set()
-
-    @property
-    def problem(self) -> str:
-        """Why the kind can't be read now; "" if it can."""
-        return self._failure if self._watch is None else self._watch.problem
 
     @property
     def failing_since(self) -> datetime | None:
@@ -238,23 +218,14 @@ class _Follow:
             self._frozen = MappingProxyType(dict(self._objects))
         return self._frozen
 
-    async def run(self) -> None:
-        version = await served_version(self._client, self._kind)
-        required = self._kind in REQUIRED
-        self._watch = ListWatch(
-            self._client,
-            version,
-            self,
-            field_selector=SELECTORS.get(self._kind, ("",))[0],  # of events, those about pods that are missing
-            decode=lambda raw: stored(self._kind, updated(version, raw))[1],
-            look_for_kind=None if required else LOOK_AGAIN,
-        )
-        await self._watch.run()
+    def decode(self, raw: bytes) -> bytes:
+        """See FollowedKind."""
+        return stored(self.kind, raw)[1]
 
     def put(self, key: str, new: bytes) -> None:
         """See client.Sink. A heartbeat of a node is no change: large clusters have hundreds per second."""
         old = self._objects.get(key)
-        if old is not None and self._kind is NODE and _HEARTBEAT.sub(b"", old) == _HEARTBEAT.sub(b"", new):
+        if old is not None and self.kind is NODE and _HEARTBEAT.sub(b"", old) == _HEARTBEAT.sub(b"", new):
             return
         self._objects[key] = new
         self._touch()

@@ -4,13 +4,14 @@ import pytest
 
 from bayplan.api.kinds import Kind
 from bayplan.api.patterns import InvalidPattern, compile_pattern
-from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, apply, fill_defaults, prune
+from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import Place, check_value
 from bayplan.devcluster.apiserver.jsonpath import InvalidPath, compile_path
 from bayplan.devcluster.apiserver.scalars import go_float
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+KIND = Kind("example.com", "v1", "Gang", "gangs", "gang", namespaced=True, model="")
 FREE = "x-kubernetes-preserve-unknown-fields"
 ONE_OF = '<nil>: Invalid value: "": "f" must validate one and only one schema (oneOf)'
 EITHER = {"x-kubernetes-int-or-string": True}
@@ -297,7 +298,7 @@ def test_applied_configuration_is_merged_by_list_types():
         "args": ["y"],
         "box": {"b": "2"},
     }
-    merged = apply(schema, obj, change)
+    merged = StructuralSchema(KIND, schema).apply(obj, change)
     assert merged["ports"] == [
         {"port": 80, "protocol": "TCP", "name": "web"},
         {"port": 81},
@@ -309,8 +310,7 @@ def test_applied_configuration_is_merged_by_list_types():
 
 
 def test_normalized_body_has_metadata_and_known_fields():
-    kind = Kind("example.com", "v1", "Gang", "gangs", "gang", namespaced=True, model="")
     body = {"kind": "Gang", "metadata": {"name": "g", "colour": "red"}, "spec": {"size": 1, "taste": 2}}
-    done, unknown = StructuralSchema(kind, fields(spec=fields(size=NUMBER))).normalize(body)
+    done, unknown = StructuralSchema(KIND, fields(spec=fields(size=NUMBER))).normalize(body)
     assert done == {"metadata": {"name": "g"}, "spec": {"size": 1}}
     assert unknown == ["metadata.colour", "spec.taste"]

@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from rich.console import Console, RenderableType
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
 from bayplan.cli.demo.show import Show, running_show
+from bayplan.cli.following import stop_signal
 from bayplan.cli.ui import need_extra
 from bayplan.client import connect
 from bayplan.clock import RunningClock
@@ -68,10 +68,8 @@ def demo(keep: bool, ui: bool, clock_rate: float, save_svg: Path | None) -> None
 
 async def _demo(clock_rate: float, *, keep: bool, ui: bool, svg: Path | None) -> int:
     """Run the demo and return its exit status: 0 if it succeeds, 1 if not, 130 if it is interrupted."""
-    stop = asyncio.Event()
+    stop = stop_signal()
     console = _Output(closed=stop.set)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     nodes, clock = stage.nodes(), RunningClock(clock_rate)
     console.print(f"Starting a cluster of {len(nodes)} simulated nodes ...", style="dim")
     async with AsyncExitStack() as stack:

@@ -11,7 +11,6 @@ Imports no slow modules, so that help and completion are fast.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +51,7 @@ class SourceOptions:
         """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
         from bayplan.insight import Snapshot
 
-        what = "the cluster" if self.path is None else _label(self.path)
+        what = "the cluster" if self.path is None else "standard input" if self.path == "-" else self.path
         with reporting(f"Reading {what}") as progress:
             if self.path is not None:
                 snapshot = Snapshot.open(self.path, progress=progress)
@@ -383,7 +382,3 @@ def _selector(text: str | None) -> LabelSelector | None:
         return parse_label_selector(text)
     except InvalidSelector as error:
         fail(f"--selector {text!r}: {error}")
-
-
-def _label(path: str) -> str:
-    return "standard input" if path == "-" else os.fspath(path)

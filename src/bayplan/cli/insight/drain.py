@@ -27,15 +27,7 @@ EXIT_NOT_DRAINED = 1
     "--at-once/--one-by-one", help="Drain all nodes at the same time. Default: one after the other, as kubectl does."
 )
 @cluster_options
-def drain(
-    asked: AskedCluster,
-    nodes: tuple[str, ...],
-    *,
-    ignore_daemonsets: bool,
-    delete_emptydir_data: bool,
-    force: bool,
-    at_once: bool,
-) -> None:
+def drain(asked: AskedCluster, nodes: tuple[str, ...], **flags: bool) -> None:
     """Show what `kubectl drain` of NODEs, or of the nodes with labels (-l), would lead to.
 
     Shows where the pods go, which stay pending and why, and which budgets, local storage, bare pods and DaemonSets
@@ -52,15 +44,7 @@ def drain(
             names = insight.nodes(selector.matches)
             if not names:
                 fail("no node has these labels")
-        return insight.drain(
-            names,
-            ignore_daemonsets=ignore_daemonsets,
-            delete_emptydir_data=delete_emptydir_data,
-            force=force,
-            at_once=at_once,
-            shown=asked.limit,
-            progress=progress,
-        )
+        return insight.drain(names, **flags, shown=asked.limit, progress=progress)
 
     if not answer(asked, ask, doing="Draining").drains:
         raise SystemExit(EXIT_NOT_DRAINED)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--delete-emptydir-data", is_flag=True, help="Let nodes go even if there are pods using emptyDir.")
 @click.option("--force", is_flag=True, help="Let nodes go even if there are pods that do not declare a controller.")
 @cluster_options
-def shrink(asked: AskedCluster, *, delete_emptydir_data: bool, force: bool) -> None:
+def shrink(asked: AskedCluster, **flags: bool) -> None:
     """Show the largest set of nodes found that can go with every pod still placed, and what holds each other node.
 
     The least used nodes are tried first: a node can go if its pods may be evicted and all get another node without
@@ -30,8 +30,7 @@ def shrink(asked: AskedCluster, *, delete_emptydir_data: bool, force: bool) -> N
     def ask(insight: Insight, progress: Progress) -> Shrink:
         return insight.shrink(
             lambda labels: selector is None or selector.matches(labels),
-            delete_emptydir_data=delete_emptydir_data,
-            force=force,
+            **flags,
             shown=asked.limit,
             progress=progress,
         )

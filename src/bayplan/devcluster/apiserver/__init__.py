@@ -18,14 +18,5 @@ if TYPE_CHECKING:
 
 __all__ = ["ADMIN", "ApiServer", "ConnectionDropped", "Fault", "Faults", "HttpRequest", "HttpResponse", "Tls", "User"]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "bayplan.devcluster.apiserver.authorization.users": ("ADMIN", "User"),
-        "bayplan.devcluster.apiserver.faults": ("Fault", "Faults"),
-        "bayplan.devcluster.apiserver.http.messages": ("ConnectionDropped", "HttpRequest", "HttpResponse"),
-        "bayplan.devcluster.apiserver.http.tls": ("Tls",),
-        "bayplan.devcluster.apiserver.server": ("ApiServer",),
-    },
-)
+__getattr__, __dir__ = lazily(__name__)
 """Questions about clusters use small parts of the package."""

@@ -146,18 +146,11 @@ def _volume(volume: Object) -> None:
 # Workloads
 
 
-def _deployment_strategy(strategy: Object) -> None:
+def _strategy(strategy: Object, max_unavailable: int | str, max_surge: int | str) -> None:
     if strategy.get("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
-
-
-def _daemon_set_strategy(strategy: Object) -> None:
-    if strategy.get("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
+        rolling.setdefault("maxUnavailable", max_unavailable)
+        rolling.setdefault("maxSurge", max_surge)
 
 
 def _stateful_set_strategy(strategy: Object) -> None:
@@ -242,10 +235,6 @@ def _persistent_volume(volume: Object) -> None:
         claim.setdefault("apiVersion", "v1")
 
 
-def _persistent_volume_claim(claim: Object) -> None:
-    _requests(claim["spec"]["resources"])
-
-
 def _secret(secret: Object) -> None:
     """Moves `stringData` to `data`."""
     for key, text in secret.pop("stringData", {}).items():
@@ -282,8 +271,8 @@ def _pod_group(spec: Object) -> None:
 
 _COMPUTED: Mapping[str, Fill] = {
     "apiextensions_v1.CustomResourceDefinition": _definition,
-    "apps_v1.DaemonSetUpdateStrategy": _daemon_set_strategy,
-    "apps_v1.DeploymentStrategy": _deployment_strategy,
+    "apps_v1.DaemonSetUpdateStrategy": lambda strategy: _strategy(strategy, 1, 0),
+    "apps_v1.DeploymentStrategy": lambda strategy: _strategy(strategy, "25%", "25%"),
     "apps_v1.StatefulSet": _stateful_set,
     "apps_v1.StatefulSetUpdateStrategy": _stateful_set_strategy,
     "batch_v1.Job": _job,
@@ -293,7 +282,7 @@ _COMPUTED: Mapping[str, Fill] = {
     "core_v1.Namespace": _namespace,
     "core_v1.Node": _node,
     "core_v1.PersistentVolume": _persistent_volume,
-    "core_v1.PersistentVolumeClaim": _persistent_volume_claim,
+    "core_v1.PersistentVolumeClaim": lambda claim: _requests(claim["spec"]["resources"]),
     "core_v1.Pod": _pod,
     "core_v1.PodSpec": _pod_spec,
     "core_v1.ReplicationController": _replication_controller,

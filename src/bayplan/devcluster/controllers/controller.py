@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
+
 from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, PatchType, TransportError
 from bayplan.clock import TimerClock
@@ -104,6 +106,23 @@ class Controller(ABC):
                 informer.kind, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
             )
             await informer.observe([written])
+
+    async def write_status(self, informer: Informer, obj: Any, status: Any) -> Any:
+        """Write an object's status, unless the object has changed (ApiError 409). Returns the object once the informer
+        has it; the same object if its status is that one already.
+        """
+        if status == obj.status:
+            return obj
+        updated = msgspec.structs.replace(obj, status=status)
+        written = await self.client.update(informer.kind, updated, subresource="status")
+        await informer.observe([written])
+        return written
+
+    async def ask_for(self, kind: Kind, name: str, namespace: str | None = None) -> Any | None:
+        """Ask the server for an object that an informer may not have yet. None if there is none."""
+        with Ignored(404):
+            return await self.client.get(kind, name, namespace)
+        return None
 
     async def delete(
         self, kind: Kind, obj: Any, *, propagation_policy: str | None = None, grace_period_seconds: int | None = None

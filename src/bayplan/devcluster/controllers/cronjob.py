@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-import msgspec
 from lightkube.models.batch_v1 import CronJobStatus
 from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
@@ -186,9 +185,7 @@ class CronJobController(Controller):
             lastSuccessfulTime=current.last_success,
         )
         if status != (current.cron_job.status or CronJobStatus()):
-            updated = msgspec.structs.replace(current.cron_job, status=status)
-            written = await self.client.update(CRON_JOB, updated, subresource="status")
-            await self._cron_jobs.observe([written])
+            await self.write_status(self._cron_jobs, current.cron_job, status)
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         for job in filter(None, (old, new)):

@@ -20,7 +20,7 @@ from bayplan.api.kinds import (
 )
 from bayplan.api.volumes import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, annotations_of, class_of_claim, volume_name
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.csi_topology import (
     CannotProvision,
     Place,
@@ -149,20 +149,19 @@ class CsiProvisioner(Controller):
         Mirrors handleProtectionFinalizer, shouldDelete and deleteVolumeOperation.
         """
         metadata, phase = volume.metadata, volume.status.phase
-        deletes, protected = volume.spec.persistentVolumeReclaimPolicy == "Delete", FINALIZER in _finalizers(volume)
+        deletes, protected = (
+            volume.spec.persistentVolumeReclaimPolicy == "Delete",
+            FINALIZER in (volume.metadata.finalizers or ()),
+        )
         if protected and not deletes:
             await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
         elif deletes and phase == "Bound" and not protected and metadata.deletionTimestamp is None:
             await add_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
         elif deletes and phase == "Released":
             if metadata.deletionTimestamp is None:
-                await self._delete(volume)  # the change leads to another sync
+                await self.delete(PERSISTENT_VOLUME, volume)  # the change leads to another sync
             elif protected:
                 await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
-
-    async def _delete(self, volume: PersistentVolume) -> None:
-        with Ignored(404):  # deleted already
-            await self.client.delete(PERSISTENT_VOLUME, volume.metadata.name, uid=volume.metadata.uid)
 
 
 def _volume(name: str, claim: PersistentVolumeClaim, storage_class: StorageClass, place: Place) -> dict[str, Any]:
@@ -193,7 +192,3 @@ def _is_of_driver(volume: PersistentVolume) -> bool:
     """Whether the volume belongs to a CSI driver. Mirrors isProvisionerForVolume."""
     maker = annotations_of(volume).get(PROVISIONED_BY)
     return not maker.startswith(IN_TREE) if maker is not None else volume.spec.csi is not None
-
-
-def _finalizers(volume: PersistentVolume) -> list[str]:
-    return volume.metadata.finalizers or []

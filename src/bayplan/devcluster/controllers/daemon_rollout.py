@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lightkube.models.apps_v1 import DaemonSetStatus
+from lightkube.models.apps_v1 import DaemonSetStatus, RollingUpdateDaemonSet
 
 from bayplan.devcluster.controllers import pods, rollout
 from bayplan.devcluster.controllers.daemon_pods import DaemonVerdict, is_updated
@@ -91,7 +91,8 @@ def plan_rolling_update(state: DaemonState) -> RolloutPlan:
     """The next step of a rolling update: old pods to delete, and nodes that get a new pod next to the old one."""
     desired = state.desired
     surge = max_surge(state.daemon_set, desired)
-    unavailable = _max_unavailable(state.daemon_set, desired)
+    rolling = _rolling(state.daemon_set)
+    unavailable = rollout.scaled(rolling.maxUnavailable if rolling else None, desired, round_up=True)
     if desired and not surge and not unavailable:
         unavailable = 1  # with both zero, the update would never progress
     return _with_surge(state, surge) if surge else _without_surge(state, unavailable)
@@ -99,15 +100,13 @@ def plan_rolling_update(state: DaemonState) -> RolloutPlan:
 
 def max_surge(daemon_set: DaemonSet, nodes: int) -> int:
     """How many of `nodes` may have two pods during an update."""
-    strategy = daemon_set.spec.updateStrategy
-    rolling = strategy.rollingUpdate if strategy and strategy.type == "RollingUpdate" else None
+    rolling = _rolling(daemon_set)
     return rollout.scaled(rolling.maxSurge if rolling else None, nodes, round_up=True)
 
 
-def _max_unavailable(daemon_set: DaemonSet, nodes: int) -> int:
+def _rolling(daemon_set: DaemonSet) -> RollingUpdateDaemonSet | None:
     strategy = daemon_set.spec.updateStrategy
-    rolling = strategy.rollingUpdate if strategy and strategy.type == "RollingUpdate" else None
-    return rollout.scaled(rolling.maxUnavailable if rolling else None, nodes, round_up=True)
+    return strategy.rollingUpdate if strategy and strategy.type == "RollingUpdate" else None
 
 
 def _without_surge(state: DaemonState, max_unavailable: int) -> RolloutPlan:

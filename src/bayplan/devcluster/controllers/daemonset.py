@@ -130,7 +130,7 @@ class DaemonSetController(OwnerController):
 
     async def _report(self, daemon_set: DaemonSet, digest: str, collisions: int | None) -> None:
         state = self._state(daemon_set, digest)
-        await self.write_status(daemon_set, calculate_status(state, collisions))
+        await self.write_status(self._owners, daemon_set, calculate_status(state, collisions))
         self.await_availability(daemon_set, whole_seconds(state.now))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:

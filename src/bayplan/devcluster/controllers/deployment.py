@@ -80,7 +80,7 @@ class DeploymentController(OwnerController):
         condition = pause_condition(current.deployment, whole_seconds(self.clock.now()))
         if condition is not None:
             status = with_condition(current.deployment.status or DeploymentStatus(), condition)
-            current.deployment = await self.write_status(current.deployment, status)
+            current.deployment = await self.write_status(self._owners, current.deployment, status)
 
     async def _update_annotations(self, current: _Round) -> None:
         """Copy the Deployment's annotations and minReadySeconds to the new ReplicaSet, if there is one."""
@@ -146,7 +146,7 @@ class DeploymentController(OwnerController):
             return  # created by us, not in the informer yet
         status = deployment.status or DeploymentStatus()
         status = msgspec.structs.replace(status, collisionCount=(status.collisionCount or 0) + 1)
-        await self.write_status(deployment, status)
+        await self.write_status(self._owners, deployment, status)
 
     async def _set_revision(self, current: _Round, new: ReplicaSet) -> None:
         """Copy the revision of the new ReplicaSet to the Deployment."""
@@ -206,7 +206,7 @@ class DeploymentController(OwnerController):
             status = with_progress(deployment, status, current.new, current.old, now)
         known = self._owners.get(key_of(deployment))
         if known is not None and status != known.status:
-            await self.write_status(deployment, status)
+            await self.write_status(self._owners, deployment, status)
         wait = seconds_until_timeout(deployment, status, now)
         if wait is not None:
             self.queue.add_after(key_of(deployment), wait)

@@ -69,10 +69,7 @@ class DisruptionController(Controller):
             status = _failed(budget, str(error), now)
         else:
             status = calculate_status(budget, expected, covered, disrupted, now)
-        if status != budget.status:
-            updated = msgspec.structs.replace(budget, status=status)
-            written = await self.client.update(POD_DISRUPTION_BUDGET, updated, subresource="status")
-            await self._budgets.observe([written])
+        await self.write_status(self._budgets, budget, status)
         if disrupted:
             due = min(disrupted.values()) + DELETION_TIMEOUT - now
             self.queue.add_after(key, due.total_seconds() + 1)

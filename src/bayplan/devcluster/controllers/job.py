@@ -74,7 +74,7 @@ class JobController(OwnerController):
         """Sync one Job."""
         job: Job | None = self._owners.get(key)
         if job is None:
-            await self._let_go(key)
+            await self._release(self._tracked_by_job.get(key))
             return
         if is_finished(job):
             await self._release(self.owned(job))
@@ -195,12 +195,14 @@ class JobController(OwnerController):
         ended = ended[:MOST_PODS]
         status = self._status(current, latest)
         status = with_uncounted(status, ended, indexed=is_indexed(job))
-        job = await self.write_status(job, status)
+        job = await self.write_status(self._owners, job, status)
         await self._release(ended)
         held = {pod.metadata.uid for pod in self.owned(job) if is_tracked(pod)}
         status = with_counted(job.status or status, held)
         status = self._with_outcome(current, status)
-        if await self.write_status(job, status) is not job and is_finished(msgspec.structs.replace(job, status=status)):
+        if await self.write_status(self._owners, job, status) is not job and is_finished(
+            msgspec.structs.replace(job, status=status)
+        ):
             self._announce(job, status)
 
     def _status(self, current: _Round, latest: Iterable[Pod]) -> JobStatus:
@@ -243,10 +245,6 @@ class JobController(OwnerController):
             self.recorder.normal(JOB, job, "Completed", "Job completed")
         else:
             self.recorder.warning(JOB, job, final.reason or "Failed", final.message or "")
-
-    async def _let_go(self, key: str) -> None:
-        """Remove the finalizers of the pods of a deleted Job."""
-        await self._release(self._tracked_by_job.get(key))
 
     async def _release(self, held: Iterable[Pod]) -> None:
         """Remove the tracking finalizer from these pods."""

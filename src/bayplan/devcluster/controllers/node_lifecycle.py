@@ -80,10 +80,8 @@ class NodeLifecycleController(Controller):
         if conditions == (node.status.conditions if node.status else None):
             return node
         status = msgspec.structs.replace(node.status or NodeStatus(), conditions=conditions)
-        updated = msgspec.structs.replace(node, status=status)
-        written: Node = await self.client.update(NODE, updated, subresource="status")
+        written: Node = await self.write_status(self._nodes, node, status)
         self.recorder.normal(NODE, node, "NodeNotReady", f"Node {node.metadata.name} status is now: NodeNotReady")
-        await self._nodes.observe([written])
         return written
 
     async def _taint(self, node: Node) -> None:

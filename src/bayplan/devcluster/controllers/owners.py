@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
-
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.labels import LabelSelector
 from bayplan.api.selectors import selector_or_nothing
@@ -57,15 +55,6 @@ class OwnerController(Controller):
         )
         await self._dependents.observe(claimed)
         return claimed
-
-    async def write_status(self, owner: Any, status: Any) -> Any:
-        """Write the status of an owner. Returns the owner; the same object if nothing changed."""
-        if status == owner.status:
-            return owner
-        updated = msgspec.structs.replace(owner, status=status)
-        written = await self.client.update(self.kind, updated, subresource="status")
-        await self._owners.observe([written])
-        return written
 
     def await_availability(self, owner: Workload, now: datetime) -> None:
         """Sync an owner again when the next of its pods becomes available."""

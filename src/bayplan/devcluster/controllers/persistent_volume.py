@@ -22,9 +22,8 @@ from bayplan.api.volumes import (
     is_bound_to,
     volume_name,
 )
-from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.pod_volumes import claim_keys
 from bayplan.devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -213,12 +212,7 @@ class PersistentVolumeController(Controller):
             return claim
         if claim is None and volume.status.phase in {"Released", "Failed"}:
             return None
-        try:
-            claim = await self.client.get(PERSISTENT_VOLUME_CLAIM, reference.name or "", reference.namespace)
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise
+        claim = await self.ask_for(PERSISTENT_VOLUME_CLAIM, reference.name or "", reference.namespace)
         return claim if claim is not None and claim.metadata.uid == reference.uid else None
 
     def _take_to_claim(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
@@ -237,20 +231,14 @@ class PersistentVolumeController(Controller):
             volume = await self._binder.set_volume_phase(volume, "Released")
         disposal = disposal_of(volume)
         match disposal.action:
-            case DisposalAction.DELETE:
-                await self._delete(volume)
+            case DisposalAction.DELETE if volume.metadata.deletionTimestamp is None:
+                await self.delete(PERSISTENT_VOLUME, volume)
             case DisposalAction.REUSE:
                 self.recorder.normal(PERSISTENT_VOLUME, volume, "VolumeRecycled", "Volume recycled")
                 await self._binder.unbind(volume)
             case DisposalAction.FAIL if volume.status.phase != "Failed":
                 await self._binder.set_volume_phase(volume, "Failed", disposal.problem)
                 self.recorder.warning(PERSISTENT_VOLUME, volume, disposal.reason, disposal.problem)
-
-    async def _delete(self, volume: PersistentVolume) -> None:
-        metadata = volume.metadata
-        if metadata.deletionTimestamp is None:
-            with Ignored(404):  # deleted already
-                await self.client.delete(PERSISTENT_VOLUME, metadata.name, uid=metadata.uid)
 
     # Which objects to sync after a change
 

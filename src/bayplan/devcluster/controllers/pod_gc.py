@@ -9,7 +9,7 @@ from lightkube.models.core_v1 import PodCondition
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.times import whole_seconds
-from bayplan.client import ApiError, Client, PatchType
+from bayplan.client import Client, PatchType
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of
@@ -41,20 +41,9 @@ class PodGarbageCollector(Controller):
         if not pod.spec.nodeName:
             if pods.is_terminating(pod):
                 await delete_with_condition(self.client, pod, None, "", now, grace=0)
-        elif await self._is_gone(pod.spec.nodeName):
+        elif self._nodes.get(pod.spec.nodeName) is None and await self.ask_for(NODE, pod.spec.nodeName) is None:
             reason, message = "DeletionByPodGC", "PodGC: node no longer exists"
             await delete_with_condition(self.client, pod, reason, message, now, grace=0)
-
-    async def _is_gone(self, node: str) -> bool:
-        if self._nodes.get(node) is not None:
-            return False
-        try:
-            await self.client.get(NODE, node)
-        except ApiError as error:
-            if error.status == 404:
-                return True
-            raise
-        return False
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:

@@ -30,10 +30,7 @@ def keeps_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
             continue
         if volume.persistentVolumeClaim is not None:
             return True
-        if not _is_shut_down(pod) and is_controlled_by(claim, pod.metadata.uid):
+        shut_down = pods.is_terminating(pod) and pod.metadata.deletionGracePeriodSeconds == 0
+        if not shut_down and is_controlled_by(claim, pod.metadata.uid):
             return True
     return False
-
-
-def _is_shut_down(pod: Pod) -> bool:
-    return pods.is_terminating(pod) and pod.metadata.deletionGracePeriodSeconds == 0

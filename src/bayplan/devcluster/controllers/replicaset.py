@@ -74,7 +74,7 @@ class ReplicaSetController(OwnerController):
         # Count the pods after the informer has this sync's creations and deletions.
         now = whole_seconds(self.clock.now())
         status = calculate_status(replica_set, self.owned(replica_set), failure, now)
-        await self.write_status(replica_set, self.status(status))
+        await self.write_status(self._owners, replica_set, self.status(status))
         self.await_availability(replica_set, now)
 
     def _siblings(self, replica_set: ReplicaSet) -> list[ReplicaSet]:

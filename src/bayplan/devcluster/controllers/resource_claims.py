@@ -18,7 +18,7 @@ from lightkube.models.resource_v1 import ResourceClaimConsumerReference, Resourc
 from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Pod, ResourceClaim
@@ -99,7 +99,7 @@ class ResourceClaimController(Controller):
         for claim, consumer in self._unreserved(pod):
             # The pod was bound by another client that doesn't reserve claims.
             status = msgspec.structs.replace(_status(claim), reservedFor=[*reservations(claim), consumer])
-            await self._write_status(claim, status)
+            await self.write_status(self._claims, claim, status)
 
     async def _sync_group(self, key: str) -> None:
         assert self._groups is not None
@@ -207,7 +207,8 @@ class ResourceClaimController(Controller):
         # The claim may exist although the status lacks it.
         owner = self._owner_of(pod, reference)
         of_owner = self._by_owner.get(owner.metadata.uid)
-        claim = next((one for one in of_owner if _annotations(one).get(POD_CLAIM) == reference.name), None)
+        named = (one for one in of_owner if (one.metadata.annotations or {}).get(POD_CLAIM) == reference.name)
+        claim = next(named, None)
         if claim is None and owner is not pod:
             return None  # the pod is queued again once its group has the claim
         if claim is None:
@@ -242,12 +243,13 @@ class ResourceClaimController(Controller):
             # Deallocate a claim after its last consumer; a claim that was never used stays allocated.
             kept = _status(claim).allocation if remaining or not _is_protected(claim) else None
             status = msgspec.structs.replace(_status(claim), reservedFor=remaining or None, allocation=kept)
-            claim = await self._write_status(claim, status)
+            claim = await self.write_status(self._claims, claim, status)
             if _is_protected(claim) and allocation_of(claim) is None:
                 claim = await self._unprotect(claim)
-        elif _is_protected(claim) and _is_terminating(claim) and not remaining:
+        elif _is_protected(claim) and claim.metadata.deletionTimestamp is not None and not remaining:
             if allocation_of(claim) is not None:
-                claim = await self._write_status(claim, msgspec.structs.replace(_status(claim), allocation=None))
+                status = msgspec.structs.replace(_status(claim), allocation=None)
+                claim = await self.write_status(self._claims, claim, status)
             claim = await self._unprotect(claim)
         if not remaining:
             await self._delete_if_unused(claim)
@@ -264,31 +266,18 @@ class ResourceClaimController(Controller):
         if user is not None and user.metadata.uid == consumer.uid:
             return users is not self._pods or not is_done(user)
         # The view may not have the user yet, or only an older one of the same name.
-        try:
-            user = await self.client.get(users.kind, consumer.name, namespace)
-        except ApiError as error:
-            if error.status == 404:
-                return False
-            raise
-        return bool(user.metadata.uid == consumer.uid)
+        user = await self.ask_for(users.kind, consumer.name, namespace)
+        return user is not None and bool(user.metadata.uid == consumer.uid)
 
     async def _delete_if_unused(self, claim: ResourceClaim) -> None:
         """Delete a claim that was created for a finished pod. For a deleted pod, the garbage collector does it."""
         owner, metadata = controller_of(claim), claim.metadata
-        if owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind) or _is_terminating(claim):
+        if metadata.deletionTimestamp or owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind):
             return
         pod: Pod | None = self._pods.get(f"{metadata.namespace}/{owner.name}")
         if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
             return
-        with Ignored(404):  # deleted already
-            await self.client.delete(RESOURCE_CLAIM, metadata.name, metadata.namespace, uid=metadata.uid)
-
-    async def _write_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
-        """Write a status, unless the claim has changed (ApiError 409)."""
-        changed = msgspec.structs.replace(claim, status=status)
-        written: ResourceClaim = await self.client.update(RESOURCE_CLAIM, changed, subresource="status")
-        await self._claims.observe([written])
-        return written
+        await self.delete(RESOURCE_CLAIM, claim)
 
     async def _unprotect(self, claim: ResourceClaim) -> ResourceClaim:
         left = [one for one in claim.metadata.finalizers or () if one != FINALIZER]
@@ -390,14 +379,6 @@ def _owners(claim: ResourceClaim) -> Iterable[str]:
 
 def _status(claim: ResourceClaim) -> ResourceClaimStatus:
     return claim.status or ResourceClaimStatus()
-
-
-def _annotations(claim: ResourceClaim) -> dict[str, str]:
-    return claim.metadata.annotations or {}
-
-
-def _is_terminating(claim: ResourceClaim) -> bool:
-    return claim.metadata.deletionTimestamp is not None
 
 
 def _is_protected(claim: ResourceClaim) -> bool:

@@ -219,7 +219,7 @@ class StatefulSetController(OwnerController):
         now = whole_seconds(self.clock.now())
         status = calculate_status(stateful_set, sync.current, sync.update, self.owned(stateful_set), now)
         status.collisionCount = sync.collisions or 0
-        await self.write_status(stateful_set, status)
+        await self.write_status(self._owners, stateful_set, status)
         self.await_availability(stateful_set, now)
 
     async def _truncate_history(self, sync: _Sync, revisions: Sequence[ControllerRevision]) -> None:

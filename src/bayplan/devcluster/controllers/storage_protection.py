@@ -6,7 +6,8 @@ pkg/controller/volume/{pvcprotection,pvprotection}.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from bayplan.client import Client
@@ -20,38 +21,59 @@ CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
-class ClaimProtectionController(Controller):
-    """Removes the finalizer of a terminating claim once no pod on a node uses it."""
+class _ProtectionController(Controller):
+    """Gives the objects of a kind a finalizer, and removes it from a terminating one that isn't in use."""
 
-    name: ClassVar[str] = "pvc-protection-controller"
+    kind: ClassVar[Kind]
+    finalizer: ClassVar[str]
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._claims = self.watch(PERSISTENT_VOLUME_CLAIM, self._claim_changed)
+        self._protected = self.watch(self.kind, self._protected_changed)
+
+    @abstractmethod
+    async def is_used(self, key: str, obj: Any) -> bool:
+        """Whether an object has to stay."""
+
+    async def sync(self, key: str) -> None:
+        """Sync one object."""
+        obj = self._protected.get(key)
+        if obj is not None and self._awaits(obj):
+            if obj.metadata.deletionTimestamp is None:
+                await add_finalizer(self.client, self.kind, obj, self.finalizer)
+            elif not await self.is_used(key, obj):
+                await remove_finalizer(self.client, self.kind, obj, self.finalizer)
+
+    def _protected_changed(self, _old: Object | None, new: Object | None) -> None:
+        if new is not None and self._awaits(new):
+            self.queue.add(key_of(new))
+
+    def _awaits(self, obj: Object) -> bool:
+        """Whether an object lacks its finalizer, or is to be deleted but for its finalizer."""
+        protected = self.finalizer in (obj.metadata.finalizers or ())
+        return protected is (obj.metadata.deletionTimestamp is not None)
+
+
+class ClaimProtectionController(_ProtectionController):
+    """Removes the finalizer of a terminating claim once no pod on a node uses it."""
+
+    name: ClassVar[str] = "pvc-protection-controller"
+    kind: ClassVar[Kind] = PERSISTENT_VOLUME_CLAIM
+    finalizer: ClassVar[str] = CLAIM_FINALIZER
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
         self._pods = self.watch(POD)
         self._by_claim = self._pods.index(claim_keys)
         self._pods.listen(self._pod_changed)
 
-    async def sync(self, key: str) -> None:
-        """Sync one claim."""
-        claim: PersistentVolumeClaim | None = self._claims.get(key)
-        if claim is None:
-            return
-        if _awaits_protection(claim, CLAIM_FINALIZER):
-            await add_finalizer(self.client, PERSISTENT_VOLUME_CLAIM, claim, CLAIM_FINALIZER)
-        elif _awaits_release(claim, CLAIM_FINALIZER) and not await self._is_used(key, claim):
-            await remove_finalizer(self.client, PERSISTENT_VOLUME_CLAIM, claim, CLAIM_FINALIZER)
-
-    async def _is_used(self, key: str, claim: PersistentVolumeClaim) -> bool:
-        if any(keeps_claim(pod, claim) for pod in self._by_claim.get(key)):
+    async def is_used(self, key: str, obj: PersistentVolumeClaim) -> bool:
+        """Whether a pod on a node uses the claim."""
+        if any(keeps_claim(pod, obj) for pod in self._by_claim.get(key)):
             return True
         # Ask the server: a pod may have been bound just now, and the deletion can't be undone.
-        page = await self.client.list(POD, claim.metadata.namespace)
-        return any(keeps_claim(pod, claim) for pod in page.items)
-
-    def _claim_changed(self, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        if new is not None and _concerns(new, CLAIM_FINALIZER):
-            self.queue.add(key_of(new))
+        page = await self.client.list(POD, obj.metadata.namespace)
+        return any(keeps_claim(pod, obj) for pod in page.items)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Queue the claims of a pod that doesn't use them or no longer does."""
@@ -65,29 +87,17 @@ class ClaimProtectionController(Controller):
             self.queue.add(key)
 
 
-class VolumeProtectionController(Controller):
+class VolumeProtectionController(_ProtectionController):
     """Removes the finalizer of a terminating volume once no claim is bound to it."""
 
     name: ClassVar[str] = "pv-protection-controller"
     workers: ClassVar[int] = 1
+    kind: ClassVar[Kind] = PERSISTENT_VOLUME
+    finalizer: ClassVar[str] = VOLUME_FINALIZER
 
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        self._volumes = self.watch(PERSISTENT_VOLUME, self._volume_changed)
-
-    async def sync(self, key: str) -> None:
-        """Sync one volume."""
-        volume: PersistentVolume | None = self._volumes.get(key)
-        if volume is None:
-            return
-        if _awaits_protection(volume, VOLUME_FINALIZER):
-            await add_finalizer(self.client, PERSISTENT_VOLUME, volume, VOLUME_FINALIZER)
-        elif _awaits_release(volume, VOLUME_FINALIZER) and volume.status.phase != "Bound":
-            await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, VOLUME_FINALIZER)
-
-    def _volume_changed(self, _old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        if new is not None and _concerns(new, VOLUME_FINALIZER):
-            self.queue.add(key_of(new))
+    async def is_used(self, key: str, obj: PersistentVolume) -> bool:
+        """Whether a claim is bound to the volume."""
+        return bool(obj.status.phase == "Bound")
 
 
 async def add_finalizer(client: Client, kind: Kind, obj: Object, finalizer: str) -> None:
@@ -105,15 +115,3 @@ async def _set_finalizers(client: Client, kind: Kind, obj: Object, finalizers: l
     patch = {"metadata": {"resourceVersion": metadata.resourceVersion, "finalizers": finalizers or None}}
     with Ignored(404):  # deleted already
         await client.patch(kind, metadata.name, patch, metadata.namespace)
-
-
-def _concerns(obj: Object, finalizer: str) -> bool:
-    return _awaits_protection(obj, finalizer) or _awaits_release(obj, finalizer)
-
-
-def _awaits_protection(obj: Object, finalizer: str) -> bool:
-    return obj.metadata.deletionTimestamp is None and finalizer not in (obj.metadata.finalizers or ())
-
-
-def _awaits_release(obj: Object, finalizer: str) -> bool:
-    return obj.metadata.deletionTimestamp is not None and finalizer in (obj.metadata.finalizers or ())

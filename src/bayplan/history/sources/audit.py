@@ -144,7 +144,8 @@ class _Log:
             case "create", "binding":
                 yield from self._bound(event)
             case "create", "eviction":
-                self._terminate(event, "EvictionByEvictionAPI")
+                ending = _Ending(event.time, "EvictionByEvictionAPI")
+                self._ending.setdefault(f"{event.namespace}/{event.name}", ending)
             case "create", "":
                 yield from self._created(kind, event)
             case "update" | "patch", _:
@@ -282,9 +283,6 @@ class _Log:
         time, obj = waiting.popleft()
         identity = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"{namespace}/{name}"}
         return time, {**obj, "metadata": {**obj["metadata"], **identity}}
-
-    def _terminate(self, event: AuditEvent, reason: str) -> None:
-        self._ending.setdefault(f"{event.namespace}/{event.name}", _Ending(event.time, reason))
 
     def _deleted(self, kind: Kind, event: AuditEvent) -> Iterator[HistoryChange]:
         key = f"{event.namespace}/{event.name}" if event.namespace else event.name

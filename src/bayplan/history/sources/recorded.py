@@ -32,13 +32,13 @@ def is_recording(path: Path) -> bool:
         return False
 
 
-def import_recording(path: Path, folder: Path, run: int = -1) -> tuple[HistoryManifest, list[str]]:
+def import_recording(path: Path, folder: Path) -> tuple[HistoryManifest, list[str]]:
     """Write the history of a run, by default the last one. Returns its manifest, and what can't be used.
 
     Raises RecordingError or HistoryError.
     """
     runs = Recording.runs(path)
-    recording, problems = runs[run], []
+    recording, problems = runs[-1], []
     if len(runs) > 1:
         problems.append(f"{path} has {len(runs)} runs: the history is that of {recording.source}")
     reader = _Reader(recording, problems)

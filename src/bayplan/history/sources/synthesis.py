@@ -51,14 +51,12 @@ class Synthesis:
     """The average time between two rollouts of a workload; 0: none."""
 
 
-def synthesize(
-    snapshot: Snapshot, folder: Path, synthesis: Synthesis, begin: datetime | None = None
-) -> tuple[HistoryManifest, list[str]]:
+def synthesize(snapshot: Snapshot, folder: Path, synthesis: Synthesis) -> tuple[HistoryManifest, list[str]]:
     """Write a synthetic history to a folder. Returns its manifest and the faults of the snapshot, one line each.
 
     It depends on the arguments only. `begin`: by default the midnight before the snapshot. Raises HistoryError.
     """
-    begin = begin or (snapshot.taken or _BEGIN).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    begin = (snapshot.taken or _BEGIN).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     maker = _Maker(snapshot, synthesis, begin)
     if not snapshot.of_kind(NODE) and not snapshot.of_kind(POD):
         raise HistoryError(f"{snapshot.source or 'the snapshot'} has no nodes and no pods: nothing can be made up")

@@ -270,8 +270,8 @@ def _explain_pending(
         return Explanation(pod.key, Fate.PENDING.value, chosen, notes=tuple(notes))
     decision = result.decision if result.fate is Fate.PENDING else None
     if result.gated or (decision is None and result.fate is Fate.PENDING):
-        # What comes after the gate, or the gang, is of interest too.
-        decision = _alone(world, pod)
+        # What comes after the gate, or the gang, is of interest too: as if it were in no gang and had passed its gates.
+        decision = world.attempt(Unit(pod), explain=True).decisions[0]
     if result.fate is not Fate.PENDING:
         first = decision_of(world, pod)
         return Explanation(
@@ -306,11 +306,6 @@ def decision_of(world: World, pod: PodInfo) -> Decision | None:
     """Return the decision about a pod in its unit, with scores; None if the pod itself was not attempted."""
     plan = world.attempt(world.unit_of(pod), explain=True)
     return next((decision for decision in plan.decisions if decision.pod.uid == pod.uid), None)
-
-
-def _alone(world: World, pod: PodInfo) -> Decision:
-    """Return the decision about a pod as if it were in no gang and had passed its gates."""
-    return world.attempt(Unit(pod), explain=True).decisions[0]
 
 
 def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:

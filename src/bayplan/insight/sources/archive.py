@@ -27,9 +27,6 @@ T = TypeVar("T")
 
 FORMAT = "bayplan-snapshot"
 VERSION = 1
-SUFFIX = ".bayplan"
-"""The usual end of the name of a saved snapshot. Any name works."""
-
 LONGEST_LINE = 32 * 2**20
 """Bytes of one object: an API server stores at most a few MiB."""
 _START = b'{"format":'

@@ -5,7 +5,7 @@ Secrets and ConfigMaps aren't among them: no decision depends on their contents.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bayplan.api import kinds
@@ -15,7 +15,7 @@ from bayplan.insight.tables import grouped
 from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
 
 ROLE = "bayplan-insight"
-"""The default name of the ClusterRole."""
+"""The name of the ClusterRole."""
 
 REQUIRED = (kinds.NODE, kinds.POD)
 """The kinds without which there is no answer."""
@@ -68,18 +68,16 @@ FOLLOWED = (*REQUIRED, *(kind for kind in EFFECTS if kind is not kinds.LEASE))
 CUSTOM_EFFECT = "the plugins that read it see no objects"
 
 
-def cluster_role(extra: Iterable[Kind] = (), name: str = ROLE) -> dict[str, Any]:
+def cluster_role() -> dict[str, Any]:
     """The ClusterRole that `Snapshot.from_cluster` needs: to list exactly the kinds that it reads.
 
     `bayplan ui` watches them, too.
-
-    `extra` are further kinds, which the user's plugins read.
     """
-    by_group = grouped((kind.group, kind.plural) for kind in dict.fromkeys((*REQUIRED, *EFFECTS, *extra)))
+    by_group = grouped((kind.group, kind.plural) for kind in dict.fromkeys((*REQUIRED, *EFFECTS)))
     return {
         "apiVersion": kinds.CLUSTER_ROLE.api_version,
         "kind": kinds.CLUSTER_ROLE.kind,
-        "metadata": {"name": name},
+        "metadata": {"name": ROLE},
         "rules": [
             {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["list", "watch"]}
             for group, plurals in sorted(by_group.items())

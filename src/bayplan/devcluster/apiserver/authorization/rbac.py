@@ -26,7 +26,7 @@ class Rbac:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._roles: _Parsed[tuple[Rule, ...]] = _Parsed(_rules_of)
+        self._roles: _Parsed[tuple[Rule, ...]] = _Parsed(lambda role: tuple(map(Rule.of, role.get("rules") or ())))
         self._bindings: _Parsed[_Binding] = _Parsed(_Binding.of)
 
     def authorize(self, user: User, attributes: Attributes) -> Verdict:
@@ -85,10 +85,6 @@ class _Parsed(Generic[T]):
         found = self._read(entry.load())
         self._known[resource, entry.key] = entry, found
         return found
-
-
-def _rules_of(role: Object) -> tuple[Rule, ...]:
-    return tuple(Rule.of(rule) for rule in role.get("rules") or ())
 
 
 @dataclass(frozen=True, slots=True)

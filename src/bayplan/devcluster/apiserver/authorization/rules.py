@@ -69,7 +69,8 @@ class Rule:
             "ResourceNames": self.names,
             "Verbs": self.verbs,
         }
-        return "{" + ", ".join(f"{key}:{_listed(values)}" for key, values in parts.items() if values) + "}"
+        listed = (f"{key}:[{' '.join(map(quoted, values))}]" for key, values in parts.items() if values)
+        return f"{{{', '.join(listed)}}}"
 
     def as_resource_rule(self) -> dict[str, Any]:
         """The rule in a SelfSubjectRulesReview, for a rule about resources."""
@@ -80,10 +81,6 @@ class Rule:
     def as_path_rule(self) -> dict[str, Any]:
         """The rule in a SelfSubjectRulesReview, for a rule about paths."""
         return {"verbs": list(self.verbs), "nonResourceURLs": list(self.urls)}
-
-
-def _listed(values: Iterable[str]) -> str:
-    return "[" + " ".join(map(quoted, values)) + "]"
 
 
 def _has_resource(resources: tuple[str, ...], resource: str) -> bool:

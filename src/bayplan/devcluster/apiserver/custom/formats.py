@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from bayplan.devcluster.apiserver.validation.names import name_errors
@@ -39,10 +40,6 @@ def _date_time(text: str) -> bool:
     return _parses(datetime.fromisoformat)(text.upper())
 
 
-def _base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
 def _matches(pattern: str) -> Callable[[str], bool]:
     compiled = re.compile(pattern)
     return lambda text: compiled.fullmatch(text) is not None
@@ -55,7 +52,7 @@ def _uuid(version: str) -> Callable[[str], bool]:
 
 _TEXTS: dict[str, Callable[[str], bool]] = {
     "bsonobjectid": _matches("[0-9a-fA-F]{24}"),
-    "byte": _parses(_base64),
+    "byte": _parses(partial(base64.b64decode, validate=True)),
     "cidr": lambda text: "/" in text and _parses(lambda given: ipaddress.ip_network(given, strict=False))(text),
     "date": lambda text: len(text) == len("2006-01-02") and _parses(date.fromisoformat)(text),
     "datetime": _date_time,

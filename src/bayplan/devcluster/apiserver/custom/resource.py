@@ -5,7 +5,7 @@ Mirrors the storages and strategies of apiextensions-apiserver's pkg/registry/cu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from bayplan.api.field_errors import FieldError
@@ -83,12 +83,8 @@ def _warning(kind: Kind, version: Object) -> str:
 
 def _selectable(version: Object) -> dict[str, FieldReader]:
     """The selectable fields of a version, by the names that selectors use."""
-    return {field["jsonPath"].removeprefix("."): _reader(field["jsonPath"]) for field in _fields(version)}
-
-
-def _fields(version: Object) -> Iterable[Object]:
-    found: Iterable[Object] = version.get("selectableFields") or ()
-    return found
+    paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
+    return {path.removeprefix("."): _reader(path) for path in paths}
 
 
 def _reader(path: str) -> FieldReader:

@@ -20,7 +20,8 @@ from bayplan.devcluster.apiserver.schema import Object, normalize_metadata
 from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
-_RESOURCE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
+_HEADER = ("apiVersion", "kind")
+_RESOURCE_FIELDS = frozenset({*_HEADER, "metadata"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,23 @@ class StructuralSchema:
 
     def apply(self, obj: Object, configuration: Object) -> Object:
         """Merges lists by the list types of the schema."""
-        return apply(self.schema, obj, configuration)
+        plain = {key: value for key, value in configuration.items() if key != "metadata"}
+        merged: Object = merge(SchemaStructure(self.schema), obj, plain)
+        metadata = configuration.get("metadata") or {}
+        if isinstance(metadata, dict):  # anything else is rejected when the result is read
+            metadata = apply_configuration(METADATA, obj.get("metadata") or {}, metadata)
+        return {**merged, "metadata": metadata}
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """Adds the schema of the definition."""
-        return add_custom_schema(schemas, self.kind, self.schema, references)
+        """Adds the schema of the definition, and that of its metadata."""
+        group, version, kind = self.kind.group, self.kind.version, self.kind.kind
+        result: Object = _without(self.schema, _NOT_IN_V2) if references == V2 else dict(self.schema)
+        metadata = reference(schemas, METADATA, references)
+        texts = {name: {"type": "string", "description": describe(CONFIG_MAP.model, name)} for name in _HEADER}
+        result["properties"] = {**result.get("properties", {}), **texts, "metadata": metadata}
+        name = f"{'.'.join(reversed(group.split('.')))}.{version}.{kind}"
+        schemas[name] = result
+        return name
 
     def fill_defaults(self, obj: Object) -> None:
         """Fills in the schema's defaults, in place."""
@@ -148,22 +161,6 @@ def _is_replaced(schema: Object, value: Any) -> bool:
 _NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"})
 
 
-def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: str) -> str:
-    """Adds the schema of a custom resource, and that of its metadata, to a document. Returns the name of the schema."""
-    name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
-    result: Object = _without(schema, _NOT_IN_V2) if references == V2 else dict(schema)
-    metadata = reference(schemas, METADATA, references)
-    properties = {field: {"type": "string", "description": _described(field)} for field in ("apiVersion", "kind")}
-    result["properties"] = {**result.get("properties", {}), **properties, "metadata": metadata}
-    schemas[name] = result
-    return name
-
-
-def _described(field: str) -> str:
-    """The description of a field that every kind has."""
-    return describe(CONFIG_MAP.model, field)
-
-
 def _without(schema: Any, left_out: frozenset[str]) -> Any:
     """The schema without some keywords; properties of these names are kept."""
     if not isinstance(schema, dict):
@@ -204,13 +201,3 @@ class SchemaStructure:
         """By the schema of the property, or that of additional ones."""
         inner = self.schema.get("properties", {}).get(key, self.schema.get("additionalProperties"))
         return SchemaStructure(inner if isinstance(inner, dict) else {})
-
-
-def apply(schema: Object, obj: Object, configuration: Object) -> Object:
-    """The object with the configuration merged into it."""
-    plain = {key: value for key, value in configuration.items() if key != "metadata"}
-    merged: Object = merge(SchemaStructure(schema), obj, plain)
-    metadata = configuration.get("metadata") or {}
-    if isinstance(metadata, dict):  # anything else is rejected when the result is read
-        metadata = apply_configuration(METADATA, obj.get("metadata") or {}, metadata)
-    return {**merged, "metadata": metadata}

@@ -209,11 +209,6 @@ def _default_storage_class(storage: RestStorage) -> str:
     return str(newest["name"])
 
 
-def _admit_volume(_storage: RestStorage, volume: Object) -> None:
-    """Protects a volume from removal while a claim is bound to it."""
-    _add_finalizer(volume, "kubernetes.io/pv-protection")
-
-
 def _add_finalizer(obj: Object, finalizer: str) -> None:
     finalizers = obj["metadata"].setdefault("finalizers", [])
     if finalizer not in finalizers:
@@ -258,7 +253,7 @@ _PLUGINS: Mapping[str, Callable[[RestStorage, Object], None]] = {
     POD_GROUP.resource: _admit_pod_group,
     NODE.resource: _admit_node,
     SERVICE.resource: _admit_service,
-    PERSISTENT_VOLUME.resource: _admit_volume,
+    PERSISTENT_VOLUME.resource: lambda _, volume: _add_finalizer(volume, "kubernetes.io/pv-protection"),
     PERSISTENT_VOLUME_CLAIM.resource: _admit_claim,
 }
 """By resource."""

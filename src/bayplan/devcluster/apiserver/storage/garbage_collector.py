@@ -174,9 +174,7 @@ class GarbageCollector:
                     return
                 steps -= 1
                 delete(self._storage, contained, namespace, entry.name, DeleteOptions(propagation="Background"))
-        if not self._has_contents(namespace) and not obj["metadata"].get("finalizers"):
+        left = any(each.select(namespace) for _, each in self._storage.store.collections())
+        if not left and not obj["metadata"].get("finalizers"):
             del obj["spec"]
             self._storage.remove(resource, obj)
-
-    def _has_contents(self, namespace: str) -> bool:
-        return any(collection.select(namespace) for _, collection in self._storage.store.collections())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
+from operator import attrgetter
 
 from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.schema import Object
@@ -135,7 +136,7 @@ class Collection:
 
     def since(self, version: int, limit: int | None = None) -> list[StoreChange]:
         """Returns the changes after a version, at most the oldest `limit`."""
-        start = bisect_right(self._history, version, key=_version_of)
+        start = bisect_right(self._history, version, key=attrgetter("version"))
         return self._history[start:] if limit is None else self._history[start : start + limit]
 
     @property
@@ -161,10 +162,6 @@ class Collection:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def _version_of(change: StoreChange) -> int:
-    return change.version
 
 
 def key_of(namespace: str, name: str) -> str:

@@ -21,10 +21,6 @@ def _accept(*_: Object) -> Iterable[FieldError]:
     return ()
 
 
-def _say_nothing(_: Object) -> Iterable[str]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """The hooks of one kind; a hook that is left out does nothing.
@@ -51,7 +47,7 @@ class Strategy:
     """(new, old): checks a change of the status."""
     validate_binding: Callable[[Object], Iterable[FieldError]] = _accept
     """Checks the target of a Binding of an object."""
-    warn: Callable[[Object], Iterable[str]] = _say_nothing
+    warn: Callable[[Object], Iterable[str]] = lambda _: ()
     """Returns what a client should know about an object that it writes, for headers of the response."""
     grace_period: Callable[[Object, int | None], int | None] = _keep
     """(object, seconds in the request) -> seconds until a deleted object may be removed; None if the kind has no

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -57,11 +57,11 @@ _PLAIN = re.compile(
 """Numbers, quantities, shares and times."""
 
 
-def amounts(value: Any, names: Names) -> Any:
-    """Quantities by resource. A resource may stand for a device class, whose name it has."""
-    if not isinstance(value, dict):
-        return None
-    return {resource(key, names): keep(amount, names) for key, amount in value.items()}
+def mapped(key: Callable[[str, Names], str], rule: Rule) -> Rule:
+    """A rule for a map: its keys are replaced by `key`, and its values follow `rule`."""
+    return lambda value, names: (
+        {key(each, names): rule(item, names) for each, item in value.items()} if isinstance(value, dict) else None
+    )
 
 
 def resource(name: str, names: Names) -> str:
@@ -73,16 +73,13 @@ def resource(name: str, names: Names) -> str:
 _DEVICE_CLASS_DOMAIN = "deviceclass.resource.kubernetes.io"
 
 
+amounts = mapped(resource, keep)
+"""Quantities by resource. A resource may stand for a device class, whose name it has."""
+
+
 def resource_name(value: Any, names: Names) -> Any:
     """The value of a field that names a resource."""
     return resource(value, names) if isinstance(value, str) else None
-
-
-def quota(value: Any, names: Names) -> Any:
-    """The amounts of a quota. `gold.storageclass.storage.k8s.io/requests.storage` has the name of a class."""
-    if not isinstance(value, dict):
-        return None
-    return {_quota_resource(key, names): keep(amount, names) for key, amount in value.items()}
 
 
 def _quota_resource(key: str, names: Names) -> str:
@@ -95,6 +92,8 @@ def _quota_resource(key: str, names: Names) -> str:
 
 
 _QUOTA_SUFFIXES = ((".storageclass.storage.k8s.io/", "storageclass"), (".deviceclass.resource.k8s.io/", "deviceclass"))
+quota = mapped(_quota_resource, keep)
+"""The amounts of a quota. `gold.storageclass.storage.k8s.io/requests.storage` has the name of a class."""
 
 
 def constant(text: str) -> Rule:
@@ -229,22 +228,12 @@ def _attribute(attribute: str, value: Mapping[str, Any], names: Names) -> Any:
 
 def by_name(domain: str, rule: Rule) -> Rule:
     """A rule for a map whose keys are names of a domain."""
-
-    def apply(value: Any, names: Names) -> Any:
-        if not isinstance(value, dict):
-            return None
-        return {names.new(domain, key): rule(item, names) for key, item in value.items()}
-
-    return apply
+    return mapped(lambda key, names: names.new(domain, key), rule)
 
 
 def by_resource(rule: Rule) -> Rule:
     """A rule for a map whose keys are names of resources or capacities, which are kept."""
-
-    def apply(value: Any, names: Names) -> Any:
-        return {key: rule(item, names) for key, item in value.items()} if isinstance(value, dict) else None
-
-    return apply
+    return mapped(lambda key, _: key, rule)
 
 
 def host_ip(value: Any, names: Names) -> Any:
