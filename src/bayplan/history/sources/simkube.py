@@ -38,7 +38,7 @@ VERSION = 2
 _HEAD = 1 << 16
 _LATEST = 4_000_000_000
 _MSGPACK_MAP = range(0x80, 0x90)
-_SIGNS = (b"trackedObjects", b"applied_objs")
+_MARKS = (b"trackedObjects", b"applied_objs")
 _TEMPLATES = {
     "v1.Pod": "",
     "v1.ReplicationController": "/spec/template",
@@ -82,7 +82,7 @@ def is_simkube(path: Path) -> bool:
     except OSError:
         return False
     binary = bool(head) and head[0] in _MSGPACK_MAP and b"version" in head
-    return (binary or head.lstrip().startswith(b"{")) and any(sign in head for sign in _SIGNS)
+    return (binary or head.lstrip().startswith(b"{")) and any(mark in head for mark in _MARKS)
 
 
 def import_simkube(path: Path, folder: Path, *, snapshot: Snapshot | None = None) -> tuple[HistoryManifest, list[str]]:
