@@ -20,7 +20,7 @@ from bayplan.api.kinds import (
 )
 from bayplan.api.volumes import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, annotations_of, class_of_claim, volume_name
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.csi_topology import (
     CannotProvision,
     Place,
@@ -149,17 +149,16 @@ class CsiProvisioner(Controller):
         Mirrors handleProtectionFinalizer, shouldDelete and deleteVolumeOperation.
         """
         metadata, phase = volume.metadata, volume.status.phase
-        deletes, protected = (
-            volume.spec.persistentVolumeReclaimPolicy == "Delete",
-            FINALIZER in (volume.metadata.finalizers or ()),
-        )
+        deletes = volume.spec.persistentVolumeReclaimPolicy == "Delete"
+        protected = FINALIZER in (metadata.finalizers or ())
         if protected and not deletes:
             await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
         elif deletes and phase == "Bound" and not protected and metadata.deletionTimestamp is None:
             await add_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
         elif deletes and phase == "Released":
             if metadata.deletionTimestamp is None:
-                await self.delete(PERSISTENT_VOLUME, volume)  # the change leads to another sync
+                with Ignored(404):  # deleted already; else the change leads to another sync
+                    await self.client.delete(PERSISTENT_VOLUME, metadata.name, uid=metadata.uid)
             elif protected:
                 await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
 

@@ -23,7 +23,7 @@ from bayplan.api.volumes import (
     volume_name,
 )
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.pod_volumes import claim_keys
 from bayplan.devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -232,7 +232,8 @@ class PersistentVolumeController(Controller):
         disposal = disposal_of(volume)
         match disposal.action:
             case DisposalAction.DELETE if volume.metadata.deletionTimestamp is None:
-                await self.delete(PERSISTENT_VOLUME, volume)
+                with Ignored(404):  # deleted already
+                    await self.client.delete(PERSISTENT_VOLUME, volume.metadata.name, uid=volume.metadata.uid)
             case DisposalAction.REUSE:
                 self.recorder.normal(PERSISTENT_VOLUME, volume, "VolumeRecycled", "Volume recycled")
                 await self._binder.unbind(volume)

@@ -18,7 +18,7 @@ from lightkube.models.resource_v1 import ResourceClaimConsumerReference, Resourc
 from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Pod, ResourceClaim
@@ -277,7 +277,8 @@ class ResourceClaimController(Controller):
         pod: Pod | None = self._pods.get(f"{metadata.namespace}/{owner.name}")
         if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
             return
-        await self.delete(RESOURCE_CLAIM, claim)
+        with Ignored(404):  # deleted already
+            await self.client.delete(RESOURCE_CLAIM, metadata.name, metadata.namespace, uid=metadata.uid)
 
     async def _unprotect(self, claim: ResourceClaim) -> ResourceClaim:
         left = [one for one in claim.metadata.finalizers or () if one != FINALIZER]
