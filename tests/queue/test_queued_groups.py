@@ -279,6 +279,15 @@ def test_a_deleted_pod_leaves_its_group(place, name):
     assert places(queue)[other] in {place, "active", "backoff"}
 
 
+def test_a_deleted_pod_that_is_returned_unattempted_leaves_the_others_their_turn():
+    queue = queue_of("a")
+    first = queue.pop(0)
+    queue.delete(member("a"), 0)
+    queue.add(member("b"), 0)
+    queue.release(first, 0)
+    assert places(queue) == {"b": "active"}
+
+
 def test_activating_a_pod_activates_its_group():
     queue = queue_of("a", "b")
     attempt(queue, 0, ["a", "b"])

@@ -265,13 +265,17 @@ class SchedulingQueue(Places):
 
     def release(self, queued: QueuedPod, now: float) -> None:
         """Return a pod in flight that was not attempted to the active queue; the attempt does not count."""
-        if self._in_flight.end(queued.uid) is not None:
-            queued.attempts -= 1
-            queued.place = None
-            if queued.group is None:
-                self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
-            else:
-                self._return(queued, now, refused=False)
+        if queued.uid not in self._in_flight:
+            return
+        deleted = self._in_flight.end(queued.uid) is None
+        queued.attempts -= 1
+        queued.place = None
+        if deleted:
+            self._decided(queued, now)
+        elif queued.group is None:
+            self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
+        else:
+            self._return(queued, now, refused=False)
 
     def activate(self, pods: Iterable[PodInfo], now: float) -> int:
         """Move pods to the active queue, whatever they wait for. Returns how many became active.
