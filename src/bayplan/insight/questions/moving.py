@@ -185,6 +185,7 @@ class Waiting:
         self.room_was_made = False
         """Whether pods were evicted from nodes that others may use."""
         self._world = world
+        self._depends_on = world.failure_depends_on
         self._classes: dict[Hashable, _Failed] = {}
         """Equal pods that failed for the same reason."""
         self._class_of: dict[str, _Failed] = {}
@@ -196,7 +197,7 @@ class Waiting:
         equal = pod.key if key is None else (key, result.plugins)
         failed = self._classes.get(equal)
         if failed is None:
-            depends_on = None if key is None else self._world.failure_depends_on(pod, result.plugins)
+            depends_on = None if key is None else self._depends_on(pod, result.plugins)
             failed = self._classes[equal] = _Failed(pod, result.plugins, depends_on, depends_on is None)
         self._class_of[pod.uid] = failed
 
@@ -211,14 +212,14 @@ class Waiting:
         for equal, failed in list(self._classes.items()):
             if failed.may_fit:
                 continue
-            if room or self._world.failure_depends_on(failed.pod, failed.plugins) != failed.depends_on:
+            if room or (failed.depends_on and self._depends_on(failed.pod, failed.plugins) != failed.depends_on):
                 failed.may_fit = True
                 del self._classes[equal]
 
 
 @dataclass(slots=True)
 class _Failed:
-    """Pods like `pod` that the same plugins rejected. `depends_on`: see `World.failure_depends_on`."""
+    """Pods like `pod` that the same plugins rejected. `depends_on`: see `World.failure_depends_on`; () stays so."""
 
     pod: PodInfo
     plugins: frozenset[str]
