@@ -198,6 +198,15 @@ async def test_a_binding_whose_reply_is_lost_is_repeated_while_the_pod_stays_ass
     assert [request[3] for request in client.requests if request[0] == "bind"] == ["a"] * len(answers)
 
 
+async def test_a_binding_is_not_repeated_without_the_lease(client, clock):
+    client.will("bind", LOST)
+    client.will("get", seen(None))
+    setting = Setting(client, clock)
+    setting.leads = False
+    (await setting.bind()).assert_undone()
+    assert setting.verbs().count("bind") == 1
+
+
 async def test_a_binding_without_any_reply_fails_in_the_end(client, clock):
     client.will("bind", LOST, LOST, LOST)
     client.will("get", seen(None), seen(None), seen(None))

@@ -79,9 +79,9 @@ async def _create(client: Client, manifest: Manifest) -> None:
             raise
         created = await client.patch(kind, name, document, namespace, type=PatchType.MERGE)
     if kind.status and document.get("status"):
-        status, at = {"status": document["status"]}, (created.metadata.name, created.metadata.namespace)
+        status, of = {"status": document["status"]}, created.metadata
         try:
-            await client.patch(kind, at[0], status, at[1], type=PatchType.MERGE, subresource="status")
+            await client.patch(kind, of.name, status, of.namespace, type=PatchType.MERGE, subresource="status")
         except ApiError as error:
             if error.reason != "NotFound" or not metadata.get("ownerReferences"):
                 raise

@@ -97,7 +97,7 @@ class ApiBinder:
             node_name = await self._look_up(binding)
             if node_name == binding.node_name:
                 return success()
-            if node_name != "" or not lost:
+            if node_name != "" or not lost or not self._leads():
                 break
             log.debug("binding pod %s again, because the reply is lost", about_pod(pod))
         return Status(Code.ERROR, (problem,))

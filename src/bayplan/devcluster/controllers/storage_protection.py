@@ -49,7 +49,7 @@ class _ProtectionController(Controller):
             self.queue.add(key_of(new))
 
     def _awaits(self, obj: Object) -> bool:
-        """Whether an object lacks its finalizer, or is to be deleted but for its finalizer."""
+        """Whether an object needs its finalizer, or waits until the finalizer is removed."""
         protected = self.finalizer in (obj.metadata.finalizers or ())
         return protected is (obj.metadata.deletionTimestamp is not None)
 

@@ -62,7 +62,7 @@ def chosen_node(world: World, pod: PodInfo) -> tuple[str, list[str]] | None:
 def chosen_already(world: World, pod: PodInfo, result: Result) -> str:
     """Return which node the scheduler has chosen already, and what the pod waits for; "" if it has to choose again.
 
-    `result`: what becomes of the pod if it is tried now.
+    `result`: of trying the pod now.
     """
     chosen = chosen_node(world, pod)
     if chosen is None or not (result.fate is Fate.PLACED or _waits_on_a_node(result)):
@@ -95,7 +95,7 @@ def recorded(pod: PodInfo) -> Any:
 def progress_notes(world: World, pod: PodInfo, result: Result, message: str) -> Iterator[str]:
     """Yield what the pod's condition says of its way through the queue.
 
-    `result`: what becomes of the pod if it is tried now, and `message`: why it is pending then.
+    `result`: of trying the pod now. `message`: why the pod stays pending.
     """
     condition, placed = recorded(pod), result.fate is Fate.PLACED
     if result.gated:

@@ -41,7 +41,7 @@ class FollowedKind(Sink[Any]):
 
     @property
     def ready(self) -> bool:
-        """Whether nothing more will be known of the begin: nodes and pods are waited for."""
+        """Whether the first list has arrived, or isn't waited for: only nodes and pods are required."""
         return self.synced or (bool(self.problem) and self.kind not in REQUIRED)
 
     async def run(self) -> None:
