@@ -60,5 +60,5 @@ def _step(step: Mapping[str, Any]) -> dict[str, Any]:
     """A step whose message lacks what PostFilter adds, and which says that it allocated nothing if so."""
     added = step.get("postFilterMessage") or ""
     message = (step.get("message") or "").removesuffix(added).rstrip()
-    allocations = {"allocations": {}} if step["outcome"] == "scheduled" else {}
-    return {**allocations, **step, "message": message}
+    nothing: dict[str, Any] = {"allocations": {}} if step["outcome"] == "scheduled" else {}
+    return {**nothing, **step, "message": message}
