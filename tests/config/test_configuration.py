@@ -22,6 +22,7 @@ from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.plugins.registry import PLUGINS
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.versions import gates_of, with_gangs
 
 DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
 RECORDED = [json.loads(line) for line in (DATA / "configurations.jsonl").read_text().splitlines()]
@@ -224,3 +225,51 @@ def test_a_profile_can_override_the_percentage():
     text = "profiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 0}]\n"
     built = profiles(f"{HEAD}percentageOfNodesToScore: 30\n{text}").values()
     assert [each.percentage_of_nodes_to_score for each in built] == [30, 0]
+
+
+def with_groups(plugins, version="1.37"):
+    """The profile of a configuration with `plugins`, at a version."""
+    text = f"{HEAD}profiles:\n- schedulerName: s\n  plugins: {plugins}\n"
+    gates = with_gangs(gates_of(version))
+    (profile,) = build_profiles(parse_configuration(parse_yaml(text), gates=gates), handle(), gates=gates).values()
+    return profile
+
+
+@cases(
+    "plugins, preempts",
+    {
+        "as by default": ("{}", True),
+        "enabled": ("{podGroupPostFilter: {enabled: [{name: DefaultPreemption}]}}", True),
+        "disabled": ("{podGroupPostFilter: {disabled: [{name: DefaultPreemption}]}}", False),
+        "all disabled": ("{podGroupPostFilter: {disabled: [{name: '*'}]}}", False),
+        "disabled and enabled": (
+            "{podGroupPostFilter: {disabled: [{name: '*'}], enabled: [{name: DefaultPreemption}]}}",
+            True,
+        ),
+    },
+)
+def test_who_preempts_for_pod_groups_since_1_37(plugins, preempts):
+    names = {plugin.name for plugin in with_groups(plugins).every()}
+    assert ("WorkloadAwarePreemption" in names, "DefaultPreemption" in names) == (preempts, True)
+
+
+@cases(
+    "version, plugins, problem",
+    {
+        "1.36 doesn't have the point": (
+            "1.36",
+            "{podGroupPostFilter: {enabled: [{name: DefaultPreemption}]}}",
+            "profiles[0].plugins.podGroupPostFilter: unknown field: Kubernetes 1.37 has it, and 1.36 doesn't",
+        ),
+        "not even empty": ("1.36", "{podGroupPostFilter: {}}", "podGroupPostFilter: unknown field"),
+        "a plugin that doesn't preempt": (
+            "1.37",
+            "{podGroupPostFilter: {enabled: [{name: ImageLocality}]}}",
+            "plugin 'ImageLocality' does not implement podGroupPostFilter",
+        ),
+    },
+)
+def test_invalid_plugins_that_preempt_for_pod_groups(version, plugins, problem):
+    with pytest.raises(ConfigurationError) as rejected:
+        with_groups(plugins, version)
+    assert problem in str(rejected.value)

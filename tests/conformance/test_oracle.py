@@ -201,3 +201,66 @@ def test_gates_that_cannot_be_set(fields, message, tmp_path, lines):
     lines[0]["scenario"] |= fields
     result = run(write(tmp_path, lines))
     assert (result.exit_code, message in result.stderr) == (2, True)
+
+
+DEVICES = ("mixed", "counters", "distinct", "list-attributes")
+
+
+def first_lines(family, number=12):
+    with gzip.open(ORACLE / f"devices-of-1.37-{family}.jsonl.gz") as file:
+        return [json.loads(line) for _, line in zip(range(number), file, strict=False)]
+
+
+@cases("family", {each: each for each in DEVICES})
+def test_devices_of_1_37_are_compared(family, tmp_path):
+    recorded = first_lines(family)
+    assert run(write(tmp_path, recorded)).exit_code == 0
+    step = next(step for line in recorded for step in line["decisions"] if step.get("allocations"))
+    claim, allocation = next(iter(step["allocations"].items()))
+    allocation["devices"]["results"][0]["device"] = "another"
+    result = run(write(tmp_path, recorded))
+    assert (result.exit_code, f"allocations[{claim}].devices" in result.stdout) == (1, True)
+
+
+def test_configurations_of_devices_are_compared(tmp_path):
+    recorded = first_lines("mixed", 40)
+    step, claim = next(
+        (step, claim)
+        for line in recorded
+        for step in line["decisions"]
+        for claim, allocation in (step.get("allocations") or {}).items()
+        if allocation["devices"].get("config")
+    )
+    del step["allocations"][claim]["devices"]["config"]
+    result = run(write(tmp_path, recorded))
+    assert (result.exit_code, f"allocations[{claim}].config" in result.stdout) == (1, True)
+
+
+def test_a_change_that_came_later_counts(tmp_path):
+    recorded = first_lines("counters", 60)
+    for line in recorded:
+        line["scenario"]["without"].append("CounterSlicesOfOtherNodes")
+        line["scenario"]["without"].append("CountersOfRejectedCandidates")
+    assert run(write(tmp_path, recorded)).exit_code == 1
+
+
+def in_first_form(line):
+    scenario = {key: line["scenario"][key] for key in ("name", "objects", "pending")}
+    gates = {name: value for name, value in line["scenario"]["gates"].items() if name == "DRAListTypeAttributes"}
+    steps = [
+        {**step, "message": f"{step.get('message', '')} {step.get('postFilterMessage', '')}"}
+        for step in line["decisions"]
+    ]
+    return {"scenario": {**scenario, **({"gates": gates} if gates else {})}, "decided": {"name": "x", "steps": steps}}
+
+
+@cases("family", {each: each for each in DEVICES})
+def test_the_first_form_of_these_recordings_is_read(family, tmp_path):
+    result = run(write(tmp_path, map(in_first_form, first_lines(family)), f"{family}.jsonl"))
+    assert (result.exit_code, "12 of 12" in result.stdout) == (0, True), result.stdout
+
+
+def test_an_unknown_change_is_named(tmp_path, lines):
+    lines[0]["scenario"]["without"] = ["Nonesuch"]
+    result = run(write(tmp_path, lines))
+    assert (result.exit_code, "unknown change 'Nonesuch'" in result.stderr) == (2, True)

@@ -167,6 +167,40 @@ def test_what_is_said_about_preemption_is_no_change():
     assert not preview(*crowd, doc(make_pod("vip", cpu="3", priority=10))).changes
 
 
+def resizing(node):
+    """A pod of which one container grows from 1 to 2 CPUs and another one shrinks: 4 CPUs in 1.36, and 3 in 1.37."""
+    pod = doc(make_pod(f"web-{node}", node=node))
+    wanted, granted = {"grows": "2", "shrinks": "1"}, {"grows": "1", "shrinks": "2"}
+    pod["spec"]["containers"] = [
+        {"name": name, "image": "app:v1", "resources": {"requests": {"cpu": cpu}}} for name, cpu in wanted.items()
+    ]
+    pod["status"] = {
+        "phase": "Running",
+        "containerStatuses": [
+            {
+                "name": name,
+                "image": "app:v1",
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                "allocatedResources": {"cpu": cpu},
+                "resources": {"requests": {"cpu": cpu}},
+            }
+            for name, cpu in granted.items()
+        ],
+    }
+    return pod
+
+
+@pytest.mark.feature("upgrade-preview")
+@cases("to, outcomes", {"1.37": ("1.37", ("pending", "placed")), "back": ("1.36", None)})
+def test_resizes_count_as_each_version_reads_them(to, outcomes):
+    found = preview(*map(resizing, "abc"), doc(make_pod("new", cpu="1")), to=to)
+    decided = {each.pod: (each.before.outcome, each.after.outcome) for each in found.decisions}
+    assert decided.get("default/new") == outcomes
+    assert [each.name for each in found.causes] == (["AtomicResizes"] if outcomes else [])
+
+
 @pytest.mark.feature("upgrade-preview")
 def test_nothing_changes_back_and_forth():
     assert not preview(*PLAIN, *DYNAMIC_VOLUMES, to="1.36").changes

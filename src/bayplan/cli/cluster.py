@@ -23,7 +23,7 @@ from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 from bayplan.insight import SnapshotError
 from bayplan.manifest_files import ManifestError
-from bayplan.versions import OLDEST, VERSIONS, emulated_version, read_gates, with_gangs
+from bayplan.versions import OLDEST, VERSIONS, emulated_version, of_gangs, read_gates
 
 NODES = 3
 """The nodes of a cluster, unless it restores nodes."""
@@ -191,7 +191,7 @@ def cluster(
             need_extra()
         contents = read_contents(files)
         version = version or contents.version
-        read = read_gates(gate_values, version)
+        read = read_gates([*(of_gangs(version) if pod_groups else ()), *gate_values], version)
         if read.problems:
             raise UnusableClusterError(f"--feature-gates: {read.problems[0]}")
         gates = read.gates
@@ -200,7 +200,7 @@ def cluster(
             contents=contents,
             kubeconfig=kubeconfig,
             scheduler=scheduler or bool(plugins),
-            gates=with_gangs(gates) if pod_groups else gates,
+            gates=gates,
             plugins=load_plugins(plugins),
             page=ui,
             set_context=set_context,

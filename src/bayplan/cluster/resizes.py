@@ -6,6 +6,12 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.cluster.pod_info import PodInfo
 
+ATOMIC_RESIZES = "AtomicResizes"
+"""The change of 1.37 after which the resources of a resized pod count for the pod as a whole."""
+
+APPLIED_TO_PODS = frozenset({ATOMIC_RESIZES})
+"""Changes that are applied to pods when they are read: schedulers of two versions read other pods."""
+
 RESIZES_PREEMPT = "InPlacePodVerticalScalingSchedulerPreemption"
 """The gate behind which pods whose resize is deferred are scheduled, so that others are evicted for it."""
 _KEY = (__name__, "deferred")

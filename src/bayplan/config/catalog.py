@@ -7,10 +7,16 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from bayplan.config.errors import PluginLoadError
+from bayplan.framework.gangs import GangPostFilter
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import FORMS, Point
 from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS, RegisteredPlugin
 from bayplan.versions import DEFAULT_GATES, FeatureGates
+
+PREEMPTION = "DefaultPreemption"
+"""The plugin that preempts, for a PodGroup at podGroupPostFilter."""
+PREEMPTS_FOR_GROUPS = "WorkloadAwarePreemption"
+"""The plugin of Bayplan's that takes the part of DefaultPreemption for PodGroups."""
 
 ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class, or an instance."""
@@ -46,11 +52,17 @@ class Catalog:
 
     def takes_part(self, name: str, point: Point) -> bool:
         """Whether the plugin exists and implements the extension point."""
+        cls = self._class_of(name)
+        return cls is not None and any(issubclass(cls, form) for form in FORMS[point])
+
+    def preempts_for_groups(self, name: str) -> bool:
+        """Whether the plugin can be at podGroupPostFilter: Kubernetes' own one, or any that does what it does."""
+        cls = self._class_of(name)
+        return name == PREEMPTION or (cls is not None and issubclass(cls, GangPostFilter))
+
+    def _class_of(self, name: str) -> type[Any] | None:
         plugin: Any = self.extras.get(name) or (PLUGINS[name].factory if name in PLUGINS else None)
-        if plugin is None:
-            return False
-        cls = plugin if isinstance(plugin, type) else type(plugin)
-        return any(issubclass(cls, form) for form in FORMS[point])
+        return plugin if plugin is None or isinstance(plugin, type) else type(plugin)
 
     def points(self, name: str) -> list[Point]:
         """The extension points that the plugin implements."""

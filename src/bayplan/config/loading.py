@@ -22,7 +22,7 @@ from bayplan.config.plugin_files import installed_plugins, load_installed
 from bayplan.config.types import KubeSchedulerConfiguration
 from bayplan.config.unprepared import unprepared_plugins
 from bayplan.config.validation import configuration_faults
-from bayplan.config.versions import current_version
+from bayplan.config.versions import current_version, of_later_versions
 from bayplan.config.wrapping import configuration_at
 from bayplan.plugins.registry import PLUGINS
 from bayplan.versions import DEFAULT_GATES, FeatureGates
@@ -94,6 +94,7 @@ def read_document_of(
     """See `read_configuration`. Without a catalog, plugins that aren't in-tree are assumed to exist."""
     converted = current_version(document)
     configuration, found = decode(converted.data, KubeSchedulerConfiguration)
+    found += of_later_versions(converted.data, catalog.gates if catalog is not None else gates)
     faults = [*document.faults, *converted.faults, *map(converted.in_original, found)]
 
     def add(found: Iterable[FieldError]) -> None:

@@ -6,7 +6,7 @@ getValidScoreWeights (framework/runtime/framework.go). `planning` reports errors
 
 from __future__ import annotations
 
-from bayplan.config.catalog import Catalog
+from bayplan.config.catalog import PREEMPTION, PREEMPTS_FOR_GROUPS, Catalog
 from bayplan.config.types import MULTI_POINT, PluginReference, Plugins, PluginSet
 from bayplan.framework.profile import Point
 
@@ -17,7 +17,16 @@ def effective_sets(custom: Plugins, catalog: Catalog) -> Plugins:
     """The plugins of a profile, merged into the default plugins, which are in multiPoint."""
     merged = Plugins(**{name: _merge(PluginSet(), getattr(custom, name)) for name in custom.__struct_fields__})
     merged.multiPoint = _merge(default_set(catalog), custom.multiPoint)
+    if _groups_do_not_preempt(custom.podGroupPostFilter):
+        kept = [each for each in merged.multiPoint.enabled if each.name != PREEMPTS_FOR_GROUPS]
+        merged.multiPoint = PluginSet(kept, merged.multiPoint.disabled)
     return merged
+
+
+def _groups_do_not_preempt(custom: PluginSet) -> bool:
+    """Whether podGroupPostFilter disables Kubernetes' plugin, whose part Bayplan's plugin for whole groups takes."""
+    enabled, disabled = ({each.name for each in references} for references in (custom.enabled, custom.disabled))
+    return bool(disabled & {ALL, PREEMPTION}) and PREEMPTION not in enabled
 
 
 def default_set(catalog: Catalog) -> PluginSet:

@@ -15,7 +15,7 @@ from bayplan.config.former_plugins import REPLACEMENTS
 from bayplan.config.merging import effective_sets, names_at, score_weights
 from bayplan.config.origins import KOORDINATOR, SCHEDULER_PLUGINS, is_koordinators, origin_of
 from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
-from bayplan.config.types import MULTI_POINT, KubeSchedulerProfile, Plugins, PluginSet
+from bayplan.config.types import MULTI_POINT, POD_GROUP_POST_FILTER, KubeSchedulerProfile, Plugins, PluginSet
 from bayplan.framework.profile import Point
 
 
@@ -150,6 +150,8 @@ def unknown(name: str, catalog: Catalog) -> str:
 
 
 def _implements(name: str, place: str, catalog: Catalog) -> bool:
+    if place == POD_GROUP_POST_FILTER:
+        return catalog.preempts_for_groups(name)
     return any(point.value == place and catalog.takes_part(name, point) for point in Point)
 
 

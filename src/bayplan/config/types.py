@@ -19,6 +19,7 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 OUR_SCHEDULER_NAME = "bayplan-scheduler"
 """The name of a scheduler that `bayplan run` serves by default."""
 MULTI_POINT = "multiPoint"
+POD_GROUP_POST_FILTER = "podGroupPostFilter"
 DEFAULT_HTTP_TIMEOUT = "5s"
 """How long a request to an extender may take. Mirrors DefaultExtenderTimeout (pkg/scheduler/extender.go)."""
 DEFAULT_QPS = 50.0
@@ -60,6 +61,8 @@ class Plugins(msgspec.Struct, kw_only=True):
     postBind: PluginSet = msgspec.field(default_factory=PluginSet)
     placementGenerate: PluginSet = msgspec.field(default_factory=PluginSet)
     placementScore: PluginSet = msgspec.field(default_factory=PluginSet)
+    podGroupPostFilter: PluginSet = msgspec.field(default_factory=PluginSet)
+    """Since 1.37: who preempts for a whole PodGroup. No extension point of Bayplan's; see `merging.effective_sets`."""
     multiPoint: PluginSet = msgspec.field(default_factory=PluginSet)
 
     def at(self, point: Point) -> PluginSet:

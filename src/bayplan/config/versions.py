@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config import policies
@@ -10,8 +13,9 @@ from bayplan.config.decoding import shown
 from bayplan.config.documents import Document
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.older_versions import OLDER_VERSIONS, to_v1
-from bayplan.config.types import API_VERSION, KIND
+from bayplan.config.types import API_VERSION, KIND, POD_GROUP_POST_FILTER
 from bayplan.config.wrapping import is_of_another_scheduler
+from bayplan.versions import NEWEST, FeatureGates
 
 
 def current_version(document: Document) -> Converted:
@@ -26,6 +30,18 @@ def current_version(document: Document) -> Converted:
     if faults:
         raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
     return Converted(document.data) if version == API_VERSION else to_v1(document.data)
+
+
+def of_later_versions(data: Mapping[str, Any], gates: FeatureGates) -> Iterator[FieldError]:
+    """Yield the fields in a document of v1 that only later versions of Kubernetes have."""
+    if gates.enabled("WholePodGroups"):
+        return
+    profiles = data.get("profiles")
+    for index, profile in enumerate(profiles if isinstance(profiles, list) else ()):
+        plugins = profile.get("plugins") if isinstance(profile, Mapping) else None
+        if isinstance(plugins, Mapping) and POD_GROUP_POST_FILTER in plugins:
+            where = f"profiles[{index}].plugins.{POD_GROUP_POST_FILTER}"
+            yield FieldError(where, f"unknown field: Kubernetes {NEWEST} has it, and {gates.version} doesn't")
 
 
 def _wrong(field: str, found: object, expected: tuple[str, ...]) -> list[FieldError]:

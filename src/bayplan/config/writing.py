@@ -20,10 +20,12 @@ from bayplan.config.types import (
     API_VERSION,
     DEFAULT_BURST,
     DEFAULT_QPS,
+    POD_GROUP_POST_FILTER,
     Extender,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     Plugins,
+    PluginSet,
 )
 from bayplan.plugins.registry import PLUGINS
 
@@ -75,6 +77,7 @@ def _profile(profile: KubeSchedulerProfile, catalog: Catalog) -> dict[str, Any]:
                 if getattr(getattr(sets, place), side)
             }
             for place in Plugins.__struct_fields__
+            if place != POD_GROUP_POST_FILTER or getattr(sets, place) != PluginSet()  # 1.36 doesn't have it
         },
         "pluginConfig": _plugin_config(profile, sets, catalog),
     }

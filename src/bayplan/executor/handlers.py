@@ -16,7 +16,7 @@ from lightkube.models.core_v1 import Node
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import bare, decode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.resizes import RESIZES_PREEMPT
+from bayplan.cluster.resizes import ATOMIC_RESIZES, RESIZES_PREEMPT
 from bayplan.cluster.state import ClusterState
 from bayplan.executor.intake import Intake
 from bayplan.executor.runtime import MoveOnEvent, Runtime
@@ -168,7 +168,7 @@ class PodHandler:
         self._state = receiver.state
         self._queue = receiver.pending
         self._store = receiver.state.objects[POD]
-        self._atomic = receiver.gates.enabled("AtomicResizes")
+        self._atomic = receiver.gates.enabled(ATOMIC_RESIZES)
         self._resizes = receiver.gates.enabled(RESIZES_PREEMPT)
         self._duplicates: dict[str, PodInfo] = {}
         """Pods by key whose uid is that of another pod. They are ignored while that pod exists."""

@@ -11,9 +11,11 @@ The extension points about gangs are in `gangs`. Mirrors k8s.io/kube-scheduler/f
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from lightkube.models.resource_v1 import AllocationResult
 
 from bayplan.cluster.columns import Bool, Int64, locked
 from bayplan.cluster.nodes import NodeInfo, Nodes
@@ -383,3 +385,13 @@ class Explain(Protocol):
     """
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None: ...
+
+
+@runtime_checkable
+class Allocates(Protocol):
+    """Says which devices the plugin's Reserve took for each claim of a pod, by the key of the claim.
+
+    Only what compares or explains decisions calls it, never an attempt. `cycle` has what Reserve stored.
+    """
+
+    def allocations(self, cycle: CycleState) -> Mapping[str, AllocationResult]: ...

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bayplan.api.kinds import DAEMON_SET, NODE, POD
 from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import APPLIED_TO_PODS
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.framework.profile import Profile
 from bayplan.insight.answers import Progress, QuestionError, Stopped, plural, silent
@@ -273,19 +274,26 @@ class Insight:
         """
         from bayplan.insight.questions.upgrade_preview import upgrade_preview
 
-        world = World(self.configuration, self.plugins, after, seed=self.seed)
+        both = (self.gates, after)
+        worlds: dict[frozenset[str], World] = {}
 
-        def profiles(gates: FeatureGates) -> Mapping[str, Profile]:
+        def profiles(world: World, gates: FeatureGates) -> Mapping[str, Profile]:
             configuration = self.configuration or usual_configuration(self.plugins, gates)
             return build_profiles(configuration, world.handle, self.plugins, gates)
 
-        built = {gates: profiles(gates) for gates in (self.gates, after)}
-        world.move(self.snapshot.documents, self.snapshot.taken or datetime.now(UTC))  # all kinds that either reads
+        def scheduler(gates: FeatureGates) -> tuple[World, Mapping[str, Profile]]:
+            read = gates.on & APPLIED_TO_PODS
+            if read not in worlds:
+                world = worlds[read] = World(self.configuration, self.plugins, gates, seed=self.seed)
+                for each in both:  # so that the world has all kinds that either reads
+                    profiles(world, each)
+                world.move(self.snapshot.documents, self.snapshot.taken or datetime.now(UTC))
+            return worlds[read], profiles(worlds[read], gates)
+
         return upgrade_preview(
-            world,
             self.snapshot,
-            lambda gates: built[gates] if gates in built else profiles(gates),
-            (self.gates, after),
+            scheduler,
+            both,
             settings=settings,
             matches=matches,
             shown=shown,

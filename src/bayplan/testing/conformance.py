@@ -10,10 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.binding_runner import run_reserve
-from bayplan.framework.profile import Point, Profile
+from bayplan.framework.interface import Allocates, CycleState
+from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import Code, Status
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision, Outcome
@@ -69,12 +73,23 @@ def replay(scenario: Scenario) -> ScenarioResult:
         if decision is not None and decision.node is not None and expected.outcome == "error":
             status = run_reserve(profile, decision.cycle, pod, decision.node)
             got = Step(pod=pod.key, outcome="error", error=status.message) if status.code is Code.ERROR else got
-        steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile))))
         if expected.chosen:
             scenario.state.assume(pod, expected.chosen)
             if decision is not None and decision.outcome is Outcome.SCHEDULED:
                 run_reserve(profile, decision.cycle, pod, expected.chosen)
+                got.allocations = _allocations(profile, decision.cycle)
+        steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile))))
     return ScenarioResult(scenario, tuple(steps))
+
+
+def _allocations(profile: Profile, cycle: CycleState) -> dict[str, dict[str, Any]]:
+    """Return what Reserve took for each claim, by its name, as the API server would store it."""
+    return {
+        key.rpartition("/")[2]: msgspec.json.decode(encode(allocation))
+        for plugin in profile.at(Point.RESERVE)
+        if implements(plugin, Allocates)
+        for key, allocation in plugin.allocations(cycle).items()
+    }
 
 
 def _decide(profile: Profile, state: ClusterState, pod: PodInfo) -> tuple[Step, Decision | None]:
@@ -141,8 +156,29 @@ def _differences(expected: Step, got: Step, profile: Profile) -> Iterator[FieldD
             yield FieldDifference("nominated", expected.nominated, got.nominated)
         if sorted(expected.victims) != got.victims:
             yield FieldDifference("victims", sorted(expected.victims), got.victims)
+    yield from _allocation_differences(expected, got)
     if profile.at(Point.POST_FILTER) and expected.postFilterMessage != got.postFilterMessage:
         yield FieldDifference("postFilterMessage", expected.postFilterMessage, got.postFilterMessage)
+
+
+def _allocation_differences(expected: Step, got: Step) -> Iterator[FieldDifference]:
+    if expected.allocations is None or got.allocations is None:
+        return
+    for claim in sorted(expected.allocations.keys() | got.allocations.keys()):
+        one, other = _comparable(expected.allocations.get(claim)), _comparable(got.allocations.get(claim))
+        for part in sorted(one.keys() | other.keys()):
+            if one.get(part) != other.get(part):
+                yield FieldDifference(f"allocations[{claim}].{part}", one.get(part), other.get(part))
+
+
+def _comparable(allocation: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The devices, the configurations and the node selector of an allocation. The IDs of shares are random."""
+    if allocation is None:
+        return {}
+    devices = allocation.get("devices") or {}
+    results = [{key: value for key, value in each.items() if key != "shareID"} for each in devices.get("results") or ()]
+    parts = {"devices": results, "config": devices.get("config"), "nodeSelector": allocation.get("nodeSelector")}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _preempted(step: Step) -> Preempted:
@@ -161,7 +197,7 @@ def _score_differences(
         one, other = expected.get(node, nothing), got.get(node, nothing)
         for plugin in sorted(one.plugins.keys() | other.plugins.keys()):
             wanted, given = one.plugins.get(plugin), other.plugins.get(plugin)
-            if wanted != given:
+            if (wanted or 0) != (given or 0):  # a plugin that was skipped may be left out
                 yield FieldDifference(f"scores[{node}].{plugin}", wanted, given, plugin)
         if one.total != other.total:
             yield FieldDifference(f"scores[{node}].total", one.total, other.total)

@@ -30,7 +30,8 @@ from bayplan.config import (
 from bayplan.config.types import PluginConfig
 from bayplan.framework.profile import Profile
 from bayplan.simulation.handle import OfflineHandle
-from bayplan.versions import OLDEST, VERSIONS, FeatureGates, read_gates
+from bayplan.testing.allocator_recordings import in_own_form
+from bayplan.versions import CHANGES, OLDEST, VERSIONS, FeatureGates, read_gates
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
 """The current time in a replay: after the release of kube-scheduler 1.36.2 and long after all times in scenarios."""
@@ -84,6 +85,8 @@ class Step(msgspec.Struct, kw_only=True):
     victims: list[str] = []
     acceptable: list[Preempted] = []
     error: str = ""
+    allocations: dict[str, dict[str, Any]] | None = None
+    """The allocation that Reserve made for each claim, by its name. None: not recorded."""
 
 
 class _Recorded(msgspec.Struct, kw_only=True):
@@ -95,6 +98,8 @@ class _Recorded(msgspec.Struct, kw_only=True):
     """Feature gates whose values aren't the default ones."""
     version: str = OLDEST
     """The version of Kubernetes."""
+    without: list[str] = []
+    """Changes of this version that had not been made yet in what was recorded."""
 
 
 class _Document(msgspec.Struct):
@@ -152,7 +157,7 @@ def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
 
 def _scenario(line: bytes, family: str, place: str) -> Scenario:
     try:
-        document = msgspec.json.decode(line, type=_Document)
+        document = msgspec.json.decode(in_own_form(line, family), type=_Document)
         recorded = document.scenario
         gates = _gates(recorded)
         configuration = (
@@ -184,9 +189,10 @@ def _gates(recorded: _Recorded) -> FeatureGates:
     if recorded.version not in VERSIONS:
         raise UnreadableScenarios(f"unknown version {recorded.version!r}: expected one of {', '.join(VERSIONS)}")
     read = read_gates([f"{name}={str(value).lower()}" for name, value in recorded.gates.items()], recorded.version)
-    if read.problems:
-        raise UnreadableScenarios("; ".join(read.problems))
-    return read.gates
+    problems = [*read.problems, *(f"unknown change {name!r}" for name in recorded.without if name not in CHANGES)]
+    if problems:
+        raise UnreadableScenarios("; ".join(problems))
+    return read.gates.but(off=tuple(recorded.without))
 
 
 def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:

@@ -1,6 +1,6 @@
 """What differs between versions of Kubernetes, as data: feature gates, and changes without a gate."""
 
-from bayplan.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, with_gangs
+from bayplan.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, of_gangs, with_gangs
 from bayplan.versions.reading import ReadGates, emulated_version, read_gates
 from bayplan.versions.servers import FollowedVersion, version_followed, version_text
 from bayplan.versions.table import CHANGES, GATES, GONE_METRICS, NEWEST, OLDEST, RELEASES, VERSIONS, GoneMetric, Version
@@ -21,6 +21,7 @@ __all__ = [
     "Version",
     "emulated_version",
     "gates_of",
+    "of_gangs",
     "read_gates",
     "version_followed",
     "version_text",

@@ -58,8 +58,16 @@ def gates_of(version: Version) -> FeatureGates:
 
 def with_gangs(gates: FeatureGates) -> FeatureGates:
     """The same with what schedules the pods of a PodGroup together."""
-    wanted = ("GenericWorkload", "GangScheduling")
-    return gates.but(*(name for name in wanted if GATES[name].stage(gates.version) is not None))
+    return gates.but(*_gang_gates(gates.version))
+
+
+def of_gangs(version: Version) -> list[str]:
+    """What --feature-gates has for a version in which the pods of a PodGroup are scheduled together."""
+    return [f"{name}=true" for name in _gang_gates(version)]
+
+
+def _gang_gates(version: Version) -> list[str]:
+    return [name for name in ("GenericWorkload", "GangScheduling") if GATES[name].stage(version) is not None]
 
 
 DEFAULT_GATES = gates_of(OLDEST)

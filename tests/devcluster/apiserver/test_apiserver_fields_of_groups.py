@@ -67,7 +67,7 @@ async def test_another_policy_than_that_of_the_class_is_rejected():
 async def test_composite_templates_have_no_policy_without_the_gate():
     child = {"name": "t", **GANG, **NEVER}
     parent = {"name": "p", "schedulingPolicy": {"gang": {"minGroupCount": 1}}, "podGroupTemplates": [child], **NEVER}
-    async with serving("1.37") as client:
+    async with serving("1.37", "CompositePodGroup") as client:
         made = await client.create(WORKLOAD, named("w", {"compositePodGroupTemplates": [parent]}))
         [found] = made.spec.compositePodGroupTemplates
         assert (found.preemptionPolicy, found.podGroupTemplates[0].preemptionPolicy) == (None, None)

@@ -19,7 +19,9 @@ REFERENCE = {"workloadRef": {"workloadName": "train", "templateName": "workers"}
 async def client():
     async with (
         ApiServer(
-            version="1.37", alpha=True, gates=gates_of("1.37").but(CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS)
+            version="1.37",
+            alpha=True,
+            gates=gates_of("1.37").but(CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS, "CompositePodGroup"),
         ) as server,
         HttpClient(ClusterAccess(server=server.url)) as client,
     ):
@@ -171,6 +173,72 @@ async def test_invalid_workload_is_rejected(client, spec, why):
     with pytest.raises(ApiError) as rejected:
         await client.create(WORKLOAD, named(spec, "train"))
     assert why in str(rejected.value)
+
+
+def nested(names, **fields):
+    """Composite templates, one inside the other, with a PodGroup in the innermost."""
+    *parents, last = names
+    inner = {"podGroupTemplates": [{"name": last, **GANG, **fields}]}
+    for name in reversed(parents):
+        inner = {"compositePodGroupTemplates": [{"name": name, **COMPOSITE, **inner, **fields}]}
+    return inner
+
+
+@cases(
+    "spec, why",
+    {
+        "two priorities": (
+            {"podGroupTemplates": [{"name": "a", **GANG, "priority": 1}, {"name": "b", **GANG, "priority": 2}]},
+            'spec: Invalid value: "": detected multiple priority configurations',
+        ),
+        "a priority and none": (
+            {"podGroupTemplates": [{"name": "a", **GANG, "priority": 1}, {"name": "b", **GANG}]},
+            "detected multiple priority configurations",
+        ),
+        "two classes on two levels": (
+            {
+                "compositePodGroupTemplates": [
+                    {
+                        "name": "a",
+                        **COMPOSITE,
+                        "priorityClassName": "x",
+                        "podGroupTemplates": [{"name": "b", **GANG, "priorityClassName": "y"}],
+                    }
+                ]
+            },
+            "detected multiple priority configurations",
+        ),
+        "a name on two levels": (nested("aba"), "podGroupTemplates[0].name: Duplicate value"),
+        "five levels": (nested("abcde"), "must have at most 4 levels"),
+        "a kind that is no path segment": (
+            workload("a", controllerRef={"kind": "a/b", "name": "x"})["spec"],
+            "spec.controllerRef.kind: Invalid value: \"a/b\": may not contain '/'",
+        ),
+        "no name of the controller": (
+            workload("a", controllerRef={"kind": "Job"})["spec"],
+            "spec.controllerRef.name: Required value",
+        ),
+    },
+)
+async def test_a_workload_is_valid_as_a_whole(client, spec, why):
+    with pytest.raises(ApiError) as rejected:
+        await client.create(WORKLOAD, named(spec, "train"))
+    assert why in str(rejected.value)
+
+
+@cases("names", {"four levels": "abcd", "two levels": "ab"})
+async def test_nested_templates_with_one_priority(client, names):
+    made = await client.create(WORKLOAD, named(nested(names, priority=5), "train"))
+    assert made.spec.compositePodGroupTemplates[0].priority == 5
+
+
+async def test_composite_templates_need_their_gate():
+    async with (
+        ApiServer(version="1.37", alpha=True) as server,
+        HttpClient(ClusterAccess(server=server.url)) as client,
+    ):
+        with pytest.raises(ApiError, match=r"spec\.compositePodGroupTemplates: Forbidden"):
+            await client.create(WORKLOAD, named(nested("ab"), "train"))
 
 
 async def test_the_min_count_of_a_template_can_be_changed(client):

@@ -70,6 +70,10 @@ class DeviceFacts:
             self._made()
             self._readable = True
         self._check_lists(lists)
+        return self.at(paths)
+
+    def at(self, paths: Sequence[Path]) -> tuple[Any, ...]:
+        """What there is at these paths of a device that an expression already reads, as a hashable value."""
         return tuple(map(self._at, paths))
 
     def _at(self, path: Path) -> Any:

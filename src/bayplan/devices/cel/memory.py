@@ -34,7 +34,7 @@ def shared(parts: Sequence[Path], code: Code) -> Code:
     known: dict[Any, tuple[Any, int]] = {}
 
     def evaluate(frame: Frame) -> Any:
-        key = frame[FACTS].reading(parts) if parts else ()
+        key = frame[FACTS].at(parts) if parts else ()
         found = known.get(key)
         if found is None:
             before = frame[SPENT]

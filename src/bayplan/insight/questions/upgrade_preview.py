@@ -38,7 +38,8 @@ from bayplan.versions import CHANGES, GATES, GONE_METRICS, VERSIONS, FeatureGate
 
 API = "API"
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-Profiles = Callable[[FeatureGates], Mapping[str, Profile]]
+Scheduler = tuple[World, Mapping[str, Profile]]
+"""The state as a scheduler reads it, and its profiles by scheduler name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +177,8 @@ def _row(each: ChangedDecision) -> Sequence[str]:
 
 
 def upgrade_preview(
-    world: World,
     snapshot: Snapshot,
-    profiles: Profiles,
+    scheduler: Callable[[FeatureGates], Scheduler],
     gates: tuple[FeatureGates, FeatureGates],
     *,
     settings: Sequence[str] = (),
@@ -186,17 +186,21 @@ def upgrade_preview(
     shown: int = 20,
     progress: Progress = silent,
 ) -> UpgradePreview:
-    """Compare two versions, with their feature gates, on the state of a world. `profiles`: those for some gates.
+    """Compare two versions, with their feature gates, on a snapshot. `scheduler`: the one that has some gates.
 
     Raises ConfigurationError if the configuration isn't one of the later version, and Stopped if `progress` does.
     """
     before, after = gates
-    built = {each: profiles(each) for each in gates}
+    built = {each: scheduler(each) for each in gates}
+    world, _ = built[after]
 
-    def decided(pod: PodInfo, with_gates: FeatureGates) -> Decided:
+    def decided(key: str, with_gates: FeatureGates) -> Decided:
         if with_gates not in built:
-            built[with_gates] = profiles(with_gates)
-        return _decide(world, built[with_gates][pod.scheduler_name], pod)
+            built[with_gates] = scheduler(with_gates)
+        world, profiles = built[with_gates]
+        with world.trial():
+            pod = _created_again(world, world.state.objects[POD][key])
+            return _decide(world, profiles[pod.scheduler_name], pod)
 
     switched = [name for name in sorted(before.on ^ after.on) if _can_be_switched(name, before, after)]
     pods = [pod for pod in world.state.objects[POD].values() if pod.scheduler_name in world.profiles and matches(pod)]
@@ -204,17 +208,16 @@ def upgrade_preview(
     decisions = []
     for number, members in enumerate(workloads):
         progress(f"{number:,} of {plural(len(workloads), 'workload')} decided")
-        with world.trial():
-            pod = _created_again(world, members[0])
-            first, last = decided(pod, before), decided(pod, after)
-            if first != last:
-                causes = tuple(
-                    name
-                    for name in switched
-                    if decided(pod, _toggled(before, name)) != first or decided(pod, _toggled(after, name)) != last
-                )
-                workload = workload_of(members[0]) or members[0].key
-                decisions.append(ChangedDecision(members[0].key, workload, len(members), first, last, causes))
+        key = members[0].key
+        first, last = decided(key, before), decided(key, after)
+        if first != last:
+            causes = tuple(
+                name
+                for name in switched
+                if decided(key, _toggled(before, name)) != first or decided(key, _toggled(after, name)) != last
+            )
+            workload = workload_of(members[0]) or key
+            decisions.append(ChangedDecision(key, workload, len(members), first, last, causes))
     objects = tuple(_unserved(snapshot, before.version, after.version))
     looked_at = {
         "node": world.state.table.live_count,

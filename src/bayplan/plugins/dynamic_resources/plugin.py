@@ -5,7 +5,7 @@ higher. Reserve allocates the claims, and PreBind writes the allocations.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -303,6 +303,13 @@ class DynamicResources(OnlyPlaces):
             state.held.add(uid)
             state.gang_claims.add(uid)
             self._allocations.begin(uid, allocation)
+
+    def allocations(self, cycle: CycleState) -> Mapping[str, AllocationResult]:
+        """What Reserve took for each claim of the pod, by the key of the claim."""
+        state: PodDevices | None = cycle.data.get(self.name)
+        if state is None:
+            return {}
+        return {key_of(state.claims[place]): allocation for place, allocation in state.decided.items()}
 
     def offered(self, state: PodDevices, pod: PodInfo, node_name: str) -> NodeAllocation | Status:
         """The allocations of the unallocated claims on a node, or an error status."""

@@ -11,6 +11,10 @@ from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, 
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.rules import IMMUTABLE, At
 
+_TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
+_MOST_LEVELS = 4
+"""The most levels of templates in a Workload."""
+
 
 def same_spec(pod_group: Object, at: At) -> Iterator[FieldError]:
     """The spec of a group is immutable."""
@@ -26,7 +30,7 @@ def same_group(group: Object, at: At) -> Iterator[FieldError]:
 
 def same_templates(spec: Object, at: At) -> Iterator[FieldError]:
     """The templates of a Workload in 1.37: none is added or removed, and only the minCount of PodGroups changes."""
-    for field in ("podGroupTemplates", "compositePodGroupTemplates"):
+    for field in _TEMPLATES:
         path, before = f"{at.path}.{field}", {each.get("name"): each for each in at.old.get(field) or ()}
         now = {each.get("name") for each in spec.get(field) or ()}
         for index, template in enumerate(spec.get(field) or ()):
@@ -87,8 +91,7 @@ def one_set(given: Object, at: At) -> Iterator[FieldError]:
 
 def templates(spec: Object, at: At) -> Iterator[FieldError]:
     """The templates of a Workload in 1.37: those of PodGroups, or those of composite groups."""
-    fields = ("podGroupTemplates", "compositePodGroupTemplates")
-    yield from one_set({field: spec.get(field) or None for field in fields}, At(at.path, ",".join(fields)))
+    yield from one_set({field: spec.get(field) or None for field in _TEMPLATES}, At(at.path, ",".join(_TEMPLATES)))
 
 
 def children(template: Object, at: At) -> Iterator[FieldError]:
@@ -102,3 +105,45 @@ def distinct_template(template: Object, at: At) -> Iterator[FieldError]:
     name = template.get("name")
     if name and any(other.get("name") == name for other in at.before):
         yield duplicate(at.path, {"name": name})
+
+
+def whole_workload(spec: Object, at: At) -> Iterator[FieldError]:
+    """The templates of a Workload in 1.37 have one priority, names of their own, and at most four levels."""
+    templates = list(_all_templates(at.path, spec, 1))
+    if len({(each.get("priority"), each.get("priorityClassName") or "") for _, each, _ in templates}) > 1:
+        yield invalid(at.path, "", "detected multiple priority configurations")
+    names: dict[str, str] = {}
+    for path, template, level in templates:
+        name = template.get("name")
+        if name and names.setdefault(name, _list_of(path)) != _list_of(path):  # `distinct_template` looks at each list
+            yield duplicate(f"{path}.name", name)
+        if level == _MOST_LEVELS + 1:
+            yield invalid(path, "", f"must have at most {_MOST_LEVELS} levels")
+
+
+def gated_templates(_templates: Object, at: At) -> Iterator[FieldError]:
+    """Templates of composite groups need the feature gate CompositePodGroup."""
+    if "CompositePodGroup" not in at.features:
+        yield forbidden(at.path, "the feature gate CompositePodGroup is off")
+
+
+def claim_of_group(status: Object, at: At) -> Iterator[FieldError]:
+    """The status of a claim has the name of a claim in the spec of its PodGroup."""
+    claims = at.above[-1]["spec"].get("resourceClaims") or ()
+    if all(claim.get("name") != status.get("name") for claim in claims):
+        detail = "must match the name of an entry in `spec.resourceClaims`"
+        yield invalid(f"{at.path}.name", status.get("name", ""), detail)
+
+
+def _all_templates(path: str, spec: Object, level: int) -> Iterator[tuple[str, Object, int]]:
+    """All templates with their paths and levels, from the top down. Levels that are too deep end."""
+    for field in _TEMPLATES:
+        for index, template in enumerate(spec.get(field) or ()):
+            place = f"{path}.{field}[{index}]"
+            yield place, template, level
+            if level <= _MOST_LEVELS:
+                yield from _all_templates(place, template, level + 1)
+
+
+def _list_of(path: str) -> str:
+    return path.rpartition("[")[0]
