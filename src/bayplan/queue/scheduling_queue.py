@@ -140,6 +140,7 @@ class SchedulingQueue(Places):
         waiting = self._unschedulable.waiting_for(
             lambda rejector: self._hints.helps(rejector, event),
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
+            lambda rejector: self._hints.still_gated(rejector, event),
         )
         for queued in waiting:
             if queued.group is not None and queued.group.place is not Place.GATED:
