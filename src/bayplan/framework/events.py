@@ -123,8 +123,8 @@ class EventHint:
     `topics`: narrows down the pods that the hint is called for. They save time where many pods wait for few of the
     events. `still_gated`: the UIDs of pods that PreEnqueue of the plugin gates now. It needn't be called for them.
 
-    The hint, its topics and `still_gated` are pure: asked twice, they answer the same, and they change nothing. They may
-    be asked for events that requeue nothing.
+    The hint, its topics and `still_gated` are pure: asked twice, they answer the same, and they change nothing. They
+    may be asked for events that requeue nothing.
     """
 
     event: ClusterEvent

@@ -179,6 +179,11 @@ class SchedulingQueue(Places):
         self._start(queued, now)
         return queued
 
+    def comes_before(self, queued: QueuedPod) -> bool:
+        """Return whether a pod is active whose turn comes before that of this one."""
+        first = self._active.peek()
+        return first is not None and self.sort_key(first) < self.sort_key(queued)
+
     def take(self, uid: str, now: float, *, joins: bool = True) -> QueuedPod | None:
         """Remove and return a specific pod, whatever it waits for. It is in flight then, as after `pop`.
 

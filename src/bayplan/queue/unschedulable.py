@@ -72,8 +72,8 @@ class UnschedulablePods:
     ) -> list[QueuedPod]:
         """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true.
 
-        `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't. `still_gated`: returns
-        the UIDs of gated pods to leave out.
+        `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't. `still_gated`:
+        returns the UIDs of gated pods to leave out.
         """
         if not self._rejected and not self._gated:
             return []
