@@ -1,9 +1,10 @@
 """Random events in the time of a running scheduler: its cluster, its slow API server and its slow selectors."""
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import msgspec
+from tests.support.slow_selectors import slow_selectors
 from tests.support.stories import scheduling
 
 from bayplan.api.kinds import DEVICE_CLASS, NODE, POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -11,7 +12,6 @@ from bayplan.client import ApiError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.faults import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.devices.cel.selectors import Selector
 from bayplan.framework.calling import call
 from bayplan.framework.pod_run import PodRun
 from bayplan.testing.builders import make_cluster, make_node
@@ -211,22 +211,6 @@ class Events:
 def _claim(name, device_class, count):
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
     return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
-
-
-@contextmanager
-def slow_selectors(loop, seconds):
-    """Evaluating a selector takes some seconds of the loop's virtual time."""
-    result = Selector.result
-
-    def slow(self, device, meter=None):
-        loop.seconds += seconds
-        return result(self, device, meter)
-
-    Selector.result = slow
-    try:
-        yield
-    finally:
-        Selector.result = result
 
 
 async def story(rng, length):

@@ -88,7 +88,7 @@ class AttemptDriver:
     def _takes_from(self, unfinished: Sequence[PodInfo], plan: Plan) -> bool:
         state, profiles = self._runtime.state, self._runtime.profiles
         return any(
-            contends(profiles[decision.pod.scheduler_name], state, decision.pod, decision.node or "", unfinished)
+            contends(profiles, state, decision.pod, decision.node or "", unfinished)
             for decision in plan.placed
             if not decision.pod.node_name
         )
