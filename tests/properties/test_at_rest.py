@@ -11,7 +11,7 @@ from tests.support.stories import in_virtual_time
 pytestmark = pytest.mark.feature("Random events in time: nothing waits for ever, and priorities hold")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_nothing_waits_for_ever_and_priorities_hold(seed):
     assert not in_virtual_time(story(random.Random(seed), length=25))
