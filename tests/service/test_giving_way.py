@@ -11,7 +11,7 @@ from tests.service.conftest import make_runtime
 
 from bayplan.cluster.affinity_terms import PodTerms
 from bayplan.cluster.selector_groups import SelectorGroups
-from bayplan.executor.giving_way import LONGEST, LONGEST_REST, REST, TimeSlice, Unfinished
+from bayplan.executor.giving_way import LONGEST, LONGEST_AHEAD, LONGEST_REST, REST, TimeSlice, Unfinished
 from bayplan.framework import giving_way
 from bayplan.framework.giving_way import GiveWay, ManySteps
 from bayplan.framework.handle import StateHandle
@@ -239,7 +239,7 @@ def test_units_have_their_turn_one_after_the_other(runtime):
     part = TimeSlice(lambda: 2.0)
     queue, units = runtime.queue, Unfinished(part)
     first, second = (queue.pop(0.0) for name in "ab" if queue.add(pending(name), 0.0) is None)
-    part.next = 2.0 + REST
+    part.next, part.in_a_row = 2.0 + REST, LONGEST_AHEAD
     units.add(first, [first])
     units.add(second, [second])
     assert units.due == 2.0 + REST
@@ -249,6 +249,30 @@ def test_units_have_their_turn_one_after_the_other(runtime):
     assert units.take(queue, 2.0 + REST) is second
     assert units.due is None
     assert units.take(queue, 9.0) is None
+
+
+def test_pods_that_come_first_have_their_turn_in_between(runtime):
+    clock = Clock()
+    part = TimeSlice(clock)
+    queue, units = runtime.queue, Unfinished(part)
+    queue.add(make_pod("slow", priority=5, spec={"schedulerName": "test"}), 0.0)
+    slow = queue.pop(0.0)
+    for name, priority in {"low": 0, "equal": 5, "high": 9}.items():
+        queue.add(make_pod(name, priority=priority, spec={"schedulerName": "test"}), 1.0)
+    began, turns = clock.time, []
+    while clock.time - began < LONGEST_AHEAD + REST:
+        with part.limited():
+            part.check()
+            clock.time += 1.1 * LONGEST
+        units.add(slow, [slow])
+        slow = units.take(queue, clock.time)
+        while slow is None:
+            turns.append((queue.pop(clock.time).pod.name, clock.time - began))
+            slow = units.take(queue, clock.time + LONGEST_REST * bool(len(turns) == 3))
+    (first, at), (second, later), *_ = turns
+    assert (first, second) == ("high", "equal")
+    assert at < 2 * LONGEST
+    assert LONGEST_AHEAD <= later < LONGEST_AHEAD + 2 * LONGEST
 
 
 def test_changed_and_deleted_pods(runtime, services):

@@ -20,6 +20,7 @@ from bayplan import (
     filter_plugin,
     score_plugin,
 )
+from bayplan.framework.events import Topics
 from bayplan.framework.interface import OnlyNow
 from bayplan.testing.builders import make_pod
 
@@ -166,6 +167,50 @@ class BooleanHint(WrongHint):
 
     def after(self, pod, old, new):
         return True
+
+
+class TopicsForget(Plugin):
+    """Gates pods while they preempt, and tells once which of them it gates no longer."""
+
+    name = "topics-forget"
+
+    def __init__(self, handle):
+        self._handle = handle
+        self._gated = set()
+
+    def pre_enqueue(self, pod):
+        if not self._handle.preempting(pod.uid):
+            return None
+        self._gated.add(pod.uid)
+        return "still preempting"
+
+    def events(self):
+        topics = Topics(lambda pod: (pod.uid,), self._released)
+        yield EventHint(ClusterEvent("Pod", Action.ALL), lambda pod, old, new: Hint.SKIP, topics)
+
+    def _released(self, old, new):
+        released = {uid for uid in self._gated if not self._handle.preempting(uid)}
+        self._gated -= released
+        return released
+
+
+class HintRemembers(Plugin):
+    """The first event of a pod's node releases the pod."""
+
+    name = "hint-remembers"
+
+    def __init__(self):
+        self._seen = False
+
+    def pre_enqueue(self, pod):
+        return None if self._seen else "no node has come yet"
+
+    def events(self):
+        yield EventHint(ClusterEvent("*", Action.ALL), self.after)
+
+    def after(self, pod, old, new):
+        self._seen = True
+        return Hint.QUEUE
 
 
 class HintReadsMore(DeafToLabels):
@@ -414,6 +459,8 @@ BROKEN_PROMISES = [
     (WrongHint, "events", "no hint of the plugin returns Hint.QUEUE"),
     (RaisingHint, "hints", "let the hint accept any object, and None for the old or the new one"),
     (BooleanHint, "hints", "return Hint.QUEUE or Hint.SKIP"),
+    (TopicsForget, "pure-hints", "store nothing while asked"),
+    (HintRemembers, "pure-hints", "if hints weren't asked"),
     (HintReadsMore, "rejection", "let sign() return also what the plugin and its hints read of metadata.labels"),
     (RejectsMore, "rejection", "let sign() return also what the plugin and its hints read of metadata.labels"),
     (BareEvents, "registration", "expected an EventHint"),

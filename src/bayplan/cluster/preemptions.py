@@ -19,12 +19,16 @@ class Preemptions:
         self._last_victims: dict[str, str | None] = {}
         self._preemptors: dict[str, set[str]] = {}
         """By last victim: the preemptors that wait for it, by uid."""
+        self._groups: dict[str, str] = {}
+        """By the UID of a PodGroup that preempts as a whole: the member that does it for the group, by uid."""
         self.evicting: set[str] = set()
         """Preemptors that have to wait, by uid. Read-only."""
 
-    def begin(self, uid: str) -> None:
-        """Start the preemption of a pod."""
+    def begin(self, uid: str, group_uid: str = "") -> None:
+        """Start the preemption of a pod. `group_uid`: of the PodGroup that it preempts for, if any."""
         self._last_victims[uid] = None
+        if group_uid:
+            self._groups[group_uid] = uid
         self.evicting.add(uid)
 
     def only_left(self, uid: str, victim_uid: str) -> None:
@@ -42,6 +46,8 @@ class Preemptions:
     def end(self, uid: str) -> None:
         """End the preemption of a pod, successful or not."""
         self.evicting.discard(uid)
+        for group_uid in [each for each, member in self._groups.items() if member == uid]:
+            del self._groups[group_uid]
         victim_uid = self._last_victims.pop(uid, None)
         if victim_uid in self._preemptors:
             self._preemptors[victim_uid].discard(uid)
@@ -49,7 +55,8 @@ class Preemptions:
                 del self._preemptors[victim_uid]
 
     def in_progress(self, uid: str) -> bool:
-        """Whether a pod must wait because its victims are being evicted."""
+        """Whether a pod must wait because its victims are being evicted; or a PodGroup that preempts as a whole."""
+        uid = self._groups.get(uid, uid)
         if uid not in self._last_victims:
             return False
         last_victim = self._last_victims[uid]

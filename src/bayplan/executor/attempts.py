@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -14,6 +14,7 @@ from bayplan.executor.ports import Stopwatch
 from bayplan.executor.runtime import Runtime
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import ExtenderError
+from bayplan.framework.giving_way import MustWait
 from bayplan.framework.pod_run import PodRun
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import (
@@ -26,6 +27,7 @@ from bayplan.scheduling import (
     TakeMembers,
     Unit,
     attempt,
+    contends,
     unit_of,
 )
 from bayplan.sharing import Sharing
@@ -57,6 +59,8 @@ class AttemptDriver:
         self._rng = rng
         self._extenders = extenders
         self._limited = limited
+        self.unfinished: Callable[[PodInfo], Sequence[PodInfo]] = lambda _pod: ()
+        """Returns the pods of higher priority than a pod whose attempts began before and haven't finished."""
         self.rotation = Rotation()
         self.sharing = sharing or {name: Sharing(profile) for name, profile in runtime.profiles.items()}
         self.decisions = 0
@@ -69,8 +73,27 @@ class AttemptDriver:
         """Attempt a unit. Returns the plan, and whether the state may have changed since the attempt.
 
         The pods of the attempt are the queue's `unit`. `times` measures the plugins. Raises GiveWay if the attempt has
-        to be repeated, because it takes long.
+        to be repeated, because it takes long, and MustWait if the plan takes what pods that are `unfinished` could use.
         """
+        if not (unfinished := self.unfinished(unit.pod)):
+            return await self._plan(unit, pause, times)
+        random_state, start = self._rng.getstate(), self.rotation.start
+        plan, state_may_differ = await self._plan(unit, pause, times)
+        if self._takes_from(unfinished, plan):
+            self._rng.setstate(random_state)  # as if the pod hadn't been attempted
+            self.rotation.start = start
+            raise MustWait
+        return plan, state_may_differ
+
+    def _takes_from(self, unfinished: Sequence[PodInfo], plan: Plan) -> bool:
+        state, profiles = self._runtime.state, self._runtime.profiles
+        return any(
+            contends(profiles, state, decision.pod, decision.node or "", unfinished)
+            for decision in plan.placed
+            if not decision.pod.node_name
+        )
+
+    async def _plan(self, unit: Unit, pause: Pause, times: Stopwatch | None) -> tuple[Plan, bool]:
         name = unit.pod.scheduler_name
         options = Options(
             ask_extenders=self._asks,

@@ -253,7 +253,7 @@ class Executor:
             return
         pod, node = preemption.pod, preemption.node
         self._log.info("pod %s preempts %d pods on node %s", about_pod(pod), len(victims), about_node(node))
-        self._state.preemptions.begin(pod.uid)
+        self._state.preemptions.begin(pod.uid, preemption.pod_group_uid)
         for other in self._state.nominations.on(node):
             if other.priority < pod.priority:  # its room goes to the preemptor: it must look for another node
                 self._state.nominations.remove(other.uid)

@@ -22,23 +22,29 @@ class Evictions:
 
     Victims that wait in Permit or PreBind are rejected there; all others are deleted, the last one after the others, so
     that the preemptor is released as late as possible and not too late. The deletion events requeue the preemptor; if a
-    victim cannot be evicted, the preemptor is retried without it. A group that preempts as a whole is retried when its
-    last victim is gone: where its members fit then may depend on plugins that no deletion of a pod concerns.
+    victim cannot be evicted, the preemptor is retried without it.
+
+    When the last victim is gone, a preemptor that is still gated is retried, too: the deletion that helps it may have
+    come while it had to wait. So is a group that preempts as a whole: where its members fit then may depend on plugins
+    that no deletion of a pod concerns.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._state = runtime.state
-        self._groups: dict[str, tuple[PodInfo, set[str]]] = {}
-        """The members that preempt for their groups, by uid, with the uids of the victims that are not gone yet."""
+        self._left: dict[str, set[str]] = {}
+        """By the uid of a preemptor: the uids of its victims that are not gone yet."""
+        self._preemptors: dict[str, dict[str, Preemption]] = {}
+        """By the uid of a victim: the preemptions that it is a victim of, by the uid of the preemptor."""
         self._stop_following: Callable[[], None] | None = None
 
     def start(self, preemption: Preemption) -> None:
         """Evict the victims, none of which is terminating."""
-        if preemption.pod_group_uid:
-            self._groups[preemption.pod.uid] = preemption.pod, {victim.uid for victim in preemption.victims}
-            if self._stop_following is None:
-                self._stop_following = self._state.objects[POD].follow(self._pod_changed)
+        self._left[preemption.pod.uid] = {victim.uid for victim in preemption.victims}
+        for victim in preemption.victims:
+            self._preemptors.setdefault(victim.uid, {})[preemption.pod.uid] = preemption
+        if self._stop_following is None:
+            self._stop_following = self._state.objects[POD].follow(self._pod_changed)
         self._runtime.ports.run("preemption for", preemption.pod, self._run(preemption))
 
     async def _run(self, preemption: Preemption) -> None:
@@ -53,8 +59,11 @@ class Evictions:
         finally:
             measures.evicted(began, success=evicted)
             self._state.preemptions.end(uid)
-            if not evicted or self._missed_the_events(preemption):
+            if not evicted:
+                self._forget(preemption)
                 self._retry(preemption.pod)
+            elif uid not in self._left:
+                self._retry_if_gated(preemption.pod)
 
     async def _evict(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         """Reject victims that are not bound yet, and delete the others. Returns whether all are evicted or gone."""
@@ -63,6 +72,7 @@ class Evictions:
             if self._rejected(victim, preemption.plugin):
                 note = f"{preempted_note(preemption)} (in kube-scheduler memory)."
                 record_preempted(self._runtime.ports.recorder, victim, preemption, note)
+                self._gone(victim.uid, [preemption])
             else:
                 bound.append(victim)
         return not bound or await self._runtime.ports.evictor.evict(preemption, bound)
@@ -74,24 +84,38 @@ class Evictions:
             return bool(waiting.preempt(plugin, "preempted"))
         return self._runtime.ports.binder.cancel_pre_bind(victim.uid, f"preempted by {plugin}")
 
-    def _missed_the_events(self, preemption: Preemption) -> bool:
-        """Whether the pod was gated while its victims were deleted, so that no event will requeue it."""
-        queued = self._runtime.queue.get(preemption.pod.uid)
-        gated = queued is not None and queued.place is Place.GATED
-        return gated and all(self._state.pod(victim.uid) is None for victim in preemption.victims)
-
     def _pod_changed(self, before: PodInfo | None, now: PodInfo | None) -> None:
-        """Retry the groups whose last victim this was."""
-        if before is None or (now is not None and now.uid == before.uid):
-            return
-        for uid, (pod, victims) in list(self._groups.items()):
-            victims.discard(before.uid)
-            if not victims:
-                del self._groups[uid]
-                self._runtime.intake.afterwards(partial(self._retry, pod))  # once the state shows that it is gone
-        if not self._groups and self._stop_following is not None:
+        if before is not None and before.uid in self._preemptors and (now is None or now.uid != before.uid):
+            self._gone(before.uid, list(self._preemptors[before.uid].values()))
+
+    def _gone(self, victim_uid: str, preemptions: Sequence[Preemption]) -> None:
+        """Retry the preemptors whose last victim this was, once the state shows that it is gone."""
+        for preemption in preemptions:
+            uid = preemption.pod.uid
+            self._release(victim_uid, uid)
+            left = self._left.get(uid, set())
+            left.discard(victim_uid)
+            if not left and self._left.pop(uid, None) is not None:
+                retry = self._retry if preemption.pod_group_uid else self._retry_if_gated
+                self._runtime.intake.afterwards(partial(retry, preemption.pod))
+
+    def _forget(self, preemption: Preemption) -> None:
+        for victim_uid in self._left.pop(preemption.pod.uid, ()):
+            self._release(victim_uid, preemption.pod.uid)
+
+    def _release(self, victim_uid: str, uid: str) -> None:
+        preemptions = self._preemptors.get(victim_uid, {})
+        preemptions.pop(uid, None)
+        if not preemptions:
+            self._preemptors.pop(victim_uid, None)
+        if not self._preemptors and self._stop_following is not None:
             self._stop_following()
             self._stop_following = None
+
+    def _retry_if_gated(self, pod: PodInfo) -> None:
+        queued = self._runtime.queue.get(pod.uid)
+        if queued is not None and queued.place is Place.GATED:
+            self._retry(pod)
 
     def _retry(self, pod: PodInfo) -> None:
         self._runtime.move(FORCE_ACTIVATE, None, pod, only=lambda other: other.uid == pod.uid)

@@ -7,6 +7,7 @@ and QueueingHintFn of k8s.io/kube-scheduler/framework/types.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, IntFlag, auto
 from typing import Any
@@ -120,12 +121,16 @@ class EventHint:
     """An event that a plugin registers, and the hint to call when it happens. Without a hint, it always requeues.
 
     `topics`: narrows down the pods that the hint is called for. They save time where many pods wait for few of the
-    events.
+    events. `still_gated`: the UIDs of pods that PreEnqueue of the plugin gates now. It needn't be called for them.
+
+    The hint, its topics and `still_gated` are pure: asked twice, they answer the same, and they change nothing. They
+    may be asked for events that requeue nothing.
     """
 
     event: ClusterEvent
     hint: HintFunction | None = None
     topics: Topics | None = None
+    still_gated: Callable[[], AbstractSet[str]] | None = None
 
 
 ALL_EVENTS = ClusterEvent(ANY, Action.ALL)

@@ -17,6 +17,10 @@ class GiveWay(Exception):
     """Raised by `Handle.give_way` to stop an attempt. Only the scheduling loop handles it."""
 
 
+class MustWait(GiveWay):
+    """Raised instead of returning a plan that takes what a pod could use whose attempt began before."""
+
+
 class ManySteps:
     """Work for a pod that may have many steps, such as its affinity terms: gives way between them.
 

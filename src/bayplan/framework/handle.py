@@ -45,11 +45,11 @@ class Handle(Protocol):
         """
 
     def preempting(self, uid: str) -> bool:
-        """Return whether the pod with this UID still waits for its victims to be evicted."""
+        """Return whether the pod with this UID, or the PodGroup, still waits for its victims to be evicted."""
 
     @property
     def evicting(self) -> AbstractSet[str]:
-        """The UIDs of pods that are `preempting`. It may lack some that wait for their last victim."""
+        """The UIDs of pods that are `preempting`. It may lack some that wait for their last victim. Read-only."""
 
     @property
     def client(self) -> ApiClient | None:

@@ -276,6 +276,17 @@ class Release(Protocol):
 
 
 @runtime_checkable
+class Contends(Protocol):
+    """Says which pods may want the same objects, such as devices, wherever they run.
+
+    While the attempt of a pod takes long, pods of lower priority have their turn if they take nothing that it could
+    use. What a pod takes of its node is known from the filters; this is about what `reserve` takes of other objects.
+    """
+
+    def contends(self, pod: PodInfo, other: PodInfo) -> bool: ...
+
+
+@runtime_checkable
 class Permit(Protocol):
     """Called before binding. Approves the pod, rejects it, or makes it wait (`Wait`)."""
 

@@ -7,6 +7,7 @@ Mirrors isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) an
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -115,6 +116,10 @@ class Hints:
             rejector: [hint.topics for hint in hints if hint.topics is not None]
             for rejector, hints in self._registered.items()
         }
+        self._gating: dict[Rejector, list[EventHint]] = {
+            rejector: [hint for hint in hints if hint.still_gated is not None]
+            for rejector, hints in self._registered.items()
+        }
         self._matching: dict[tuple[str, Action], dict[Rejector, list[HintFunction | None]]] = {}
 
     def interested(self, event: ClusterEvent) -> bool:
@@ -142,6 +147,18 @@ class Hints:
                     return None
                 topics += [(hint.topics, topic) for topic in of_event]
         return topics
+
+    def still_gated(self, rejector: Rejector, event: ClusterEvent) -> AbstractSet[str]:
+        """Return the UIDs of pods that the plugin certainly still gates after an event."""
+        hints = self._gating.get(rejector)
+        if not hints or _concerns_all(event):
+            return frozenset()
+        try:
+            found = [hint.still_gated() for hint in hints if hint.still_gated and hint.event.matches(event)]
+        except Exception as error:  # noqa: BLE001 - PreEnqueue is called for all pods instead
+            self._failures.record(f"the pods that plugin {rejector[1]} still gates", error, event.label)
+            return frozenset()
+        return frozenset().union(*found) if len(found) > 1 else next(iter(found), frozenset())
 
     def topics_of(self, rejector: Rejector, pod: PodInfo) -> list[Topic]:
         """Return the topics of a pod that the plugin rejected."""

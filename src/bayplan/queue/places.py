@@ -57,6 +57,8 @@ class Places:
         self._failures = failures
         self._backoff_rule = backoff
         sort_key = sort_key_of(next(iter(profiles.values())).sort_key, failures)
+        self.sort_key = sort_key
+        """The key of an entry. The one with the smallest key has its turn first."""
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(backoff, sort_key)
         self._unschedulable = UnschedulablePods(hints.topics_of)

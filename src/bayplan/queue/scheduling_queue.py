@@ -140,6 +140,7 @@ class SchedulingQueue(Places):
         waiting = self._unschedulable.waiting_for(
             lambda rejector: self._hints.helps(rejector, event),
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
+            lambda rejector: self._hints.still_gated(rejector, event),
         )
         for queued in waiting:
             if queued.group is not None and queued.group.place is not Place.GATED:
@@ -177,6 +178,11 @@ class SchedulingQueue(Places):
         del self._waiting[queued.uid]
         self._start(queued, now)
         return queued
+
+    def comes_before(self, queued: QueuedPod) -> bool:
+        """Return whether a pod is active whose turn comes before that of this one."""
+        first = self._active.peek()
+        return first is not None and self.sort_key(first) < self.sort_key(queued)
 
     def take(self, uid: str, now: float, *, joins: bool = True) -> QueuedPod | None:
         """Remove and return a specific pod, whatever it waits for. It is in flight then, as after `pop`.

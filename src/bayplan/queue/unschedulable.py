@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
@@ -67,17 +68,22 @@ class UnschedulablePods:
         self,
         helps: Callable[[Rejector], bool],
         narrowed: Callable[[Rejector], Iterable[Topic] | None] = lambda _rejector: None,
+        still_gated: Callable[[Rejector], AbstractSet[str]] = lambda _rejector: frozenset(),
     ) -> list[QueuedPod]:
         """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true.
 
-        `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't.
+        `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't. `still_gated`:
+        returns the UIDs of gated pods to leave out.
         """
         if not self._rejected and not self._gated:
             return []
         found: dict[str, QueuedPod] = {}
-        for index in (self._rejected_by, self._gated_by):
-            for pods in index.find(helps, narrowed):
-                found.update(pods)
+        for _, pods in self._rejected_by.find(helps, narrowed):
+            found.update(pods)
+        for rejector, pods in self._gated_by.find(helps, narrowed):
+            gated = still_gated(rejector)
+            if not pods.keys() <= gated:
+                found.update({uid: queued for uid, queued in pods.items() if uid not in gated} if gated else pods)
         return list(found.values())
 
     def oldest(self) -> QueuedPod | None:
@@ -132,12 +138,15 @@ class _Index:
 
     def find(
         self, helps: Callable[[Rejector], bool], narrowed: Callable[[Rejector], Iterable[Topic] | None]
-    ) -> Iterator[dict[str, QueuedPod]]:
-        """Yield the pods of each rejector; a pod may have several. See `UnschedulablePods.waiting_for`."""
+    ) -> Iterator[tuple[Rejector, dict[str, QueuedPod]]]:
+        """Yield each rejector with its pods; a pod may have several. See `UnschedulablePods.waiting_for`."""
         for rejector, pods in self._by_rejector.items():
             if helps(rejector):
                 topics = narrowed(rejector)
-                yield pods if topics is None else self._by_topic.having((rejector, each) for each in topics)
+                yield (
+                    rejector,
+                    pods if topics is None else self._by_topic.having((rejector, each) for each in topics),
+                )
 
     def _add_topics(self, queued: QueuedPod) -> None:
         rejectors, pod = _rejectors(queued), queued.pod

@@ -120,10 +120,14 @@ class ReplayedScheduler:
         """Ask the queue for a pod, as the recorded scheduler did. Begin its attempt with `attempt`."""
         self.clock.entry(entry.times)
         if entry.again:
-            return self._unfinished.take(self.queue, entry.at)
+            return self._unfinished.resume(entry.uid or self._unfinished.gone(self._exists), self.queue, entry.at)
         if not self.restored:
             return self.queue.pop(entry.at)
         return self.queue.turn_of(entry.uid, entry.at)
+
+    def _exists(self, pod: PodInfo) -> bool:
+        stored: PodInfo | None = self.state.objects[POD].get(pod.key)
+        return stored is not None and stored.uid == pod.uid
 
     def attempt(self, queued: QueuedPod) -> None:
         """Attempt the unit of a pod, and carry its plan out."""

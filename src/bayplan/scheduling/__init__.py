@@ -1,6 +1,7 @@
 """One attempt: filter, score, select, and preemption if no node is feasible. No I/O, no clock, no global random."""
 
 from bayplan.scheduling.attempt import Attempt, attempt, decide, run
+from bayplan.scheduling.contention import contends
 from bayplan.scheduling.cycle import Options
 from bayplan.scheduling.decision import Decision, Outcome, Scores
 from bayplan.scheduling.gangs import PAUSE, Request, TakeMembers
@@ -23,6 +24,7 @@ __all__ = [
     "TakeMembers",
     "Unit",
     "attempt",
+    "contends",
     "decide",
     "run",
     "unit_of",

@@ -11,7 +11,7 @@ from bayplan.executor.attempts import AttemptDriver
 from bayplan.executor.executor import Executor
 from bayplan.executor.giving_way import TimeSlice, Unfinished
 from bayplan.executor.runtime import Runtime
-from bayplan.framework.giving_way import GiveWay
+from bayplan.framework.giving_way import GiveWay, MustWait
 from bayplan.queue import QueuedPod
 from bayplan.turns import Turn
 
@@ -36,6 +36,7 @@ class SchedulingLoop:
         self._work = work
         time_slice.others = lambda: self._queue.pending_pods().active > 0
         self._unfinished = Unfinished(time_slice)
+        attempts.unfinished = self._unfinished.above
 
     async def run(self) -> None:
         """Schedule until cancelled. Other tasks run at least every few milliseconds."""
@@ -55,8 +56,8 @@ class SchedulingLoop:
         """Attempt the unit of a pod, and carry the plan out; or let other units go first, if that takes long."""
         try:
             await self._executor.schedule(queued, self._attempts, turn.pause)
-        except GiveWay:
-            self._unfinished.add(queued, self._queue.unit.values())
+        except GiveWay as why:
+            self._unfinished.add(queued, self._queue.unit.values(), waits=isinstance(why, MustWait))
 
     async def _wait_for_work(self) -> None:
         """Sleep until the queue may have changed, a backoff ends, or an attempt is repeated."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bayplan.devices.cel.costs import CostExceeded, Meter
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from bayplan.devices.cel.compiling import Program
     from bayplan.devices.cel.reading import Path
 
-_MAX_COMPILED = 256
+MOST_COMPILED = 256
+"""How many compiled expressions are kept."""
 _MAX_RESULTS = 65536
 
 R = TypeVar("R")
@@ -156,6 +159,11 @@ class Evaluations(Generic[R]):
         """What an expression can read of a device. Raises CompileError or RuntimeFailure."""
         return self._expression(expression).reading(device)
 
+    def prepare(self, expression: str) -> None:
+        """Compile an expression ahead of its first use, which says what is wrong with it, if anything is."""
+        with suppress(CompileError):
+            self._expression(expression)
+
     def _expression(self, expression: str) -> Expression[R]:
         found = self._compiled.get(expression)
         if found is None:
@@ -164,7 +172,7 @@ class Evaluations(Generic[R]):
             except CompileError as error:
                 found = error
             self._compiled[expression] = found
-            if len(self._compiled) > _MAX_COMPILED:
+            if len(self._compiled) > MOST_COMPILED:
                 self._compiled.popitem(last=False)
         if isinstance(found, CompileError):
             raise found.with_traceback(None)
@@ -181,6 +189,17 @@ class Selectors(Evaluations[bool]):
 
     matches = Evaluations.result
     """Whether an expression selects a device."""
+
+
+def import_compiler() -> Iterator[None]:
+    """Import the compiler and build its parser, in steps."""
+    for name in ("declarations", "checking", "parsing", "compiling", "planning", "reading"):
+        import_module(f"{__package__}.{name}")
+        yield
+    from bayplan.devices.cel.parsing import parse
+
+    parse("true")
+    yield
 
 
 def _compiled(

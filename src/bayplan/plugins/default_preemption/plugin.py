@@ -7,7 +7,6 @@ service evicts the victims.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_groups import Members, PodsByGroup, pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
-from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.gangs import PLACED_WITH
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
@@ -64,16 +63,10 @@ class DefaultPreemption(Plugin):
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
-        self._gated: set[str] = set()
-        """The UIDs of pods whose victims are being evicted, or were so at the last deletion of a pod."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
-        if not self._handle.preempting(pod.uid):
-            self._gated.discard(pod.uid)
-            return None
-        self._gated.add(pod.uid)
-        return IN_PROGRESS
+        return IN_PROGRESS if self._handle.preempting(pod.uid) else None
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
@@ -114,8 +107,8 @@ class DefaultPreemption(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""
-        topics = Topics(lambda pod: (pod.uid,), self._released)
-        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion, topics)
+        deletion = ClusterEvent(events.POD, Action.DELETE)
+        yield EventHint(deletion, after_pod_deletion, still_gated=lambda: self._handle.evicting)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod must not preempt; "" if it may.
@@ -167,12 +160,6 @@ class DefaultPreemption(Plugin):
         nodes = self._handle.nodes
         key = self.name, pod.priority, self._budgets.version, len(nodes)
         return what_if.kept(key, cycle, lambda: Results(nodes, self._handle.nominations))
-
-    def _released(self, old: PodInfo | None, new: PodInfo | None) -> AbstractSet[str]:
-        """Return the gated pods whose victims are evicted now."""
-        released = self._gated - self._handle.evicting
-        self._gated -= released
-        return released
 
     def candidates_to_find(self, nodes: int) -> int:
         """Return how many candidates are enough among a number of nodes."""

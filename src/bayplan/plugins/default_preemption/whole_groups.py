@@ -53,19 +53,11 @@ class WorkloadAwarePreemption(Plugin):
         )
         self._pod_groups = handle.objects(POD_GROUPS)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
-        self._preemptors: dict[str, str] = {}
-        """By group key: the UID of the member that the victims are evicted for."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate the pods of a group while its victims are being evicted."""
-        key = pod_group_of(pod) or ""
-        preemptor = self._preemptors.get(key)
-        if preemptor is None:
-            return None
-        if self._handle.preempting(preemptor):
-            return IN_PROGRESS
-        del self._preemptors[key]
-        return None
+        group = self._pod_groups.get(pod_group_of(pod) or "")
+        return IN_PROGRESS if group is not None and self._handle.preempting(group.metadata.uid or "") else None
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None:
         """Look for victims of a PodGroup. The members of other gangs preempt on their own."""
@@ -91,7 +83,6 @@ class WorkloadAwarePreemption(Plugin):
         protected = dict.fromkeys(unit for unit in units if any(pod.uid in protected_uids for pod in unit.pods))
         yield from _reprieve(list(protected), removed)
         yield from _reprieve([unit for unit in units if unit not in protected], removed)
-        self._preemptors[gang.pod_group] = gang.members[0].uid
         return GangVictims(gang.members[0], tuple(_pods(removed)), pod_group.metadata.uid or "")
 
     def _units(self, gang: Gang, nodes: Nodes) -> Iterable[VictimUnit]:

@@ -104,7 +104,7 @@ class Offers:
         self._allocations = allocations
         self._classes = classes
         self._limit = _Limit(clock, timeout, give_way)
-        self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
+        self.selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
         self._derivations = Derivations(during=self._limit.check_time, after=self._limit.check)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
@@ -116,7 +116,7 @@ class Offers:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
         counters = SharedCounters(self._counters, taken, self._rules)
-        return Supply(taken, self._classes, self._selectors, counters, self._rules, self._derivations)
+        return Supply(taken, self._classes, self.selectors, counters, self._rules, self._derivations)
 
     def rejections(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, *, go_on: bool = False

@@ -37,6 +37,7 @@ from bayplan.framework.verdicts import Diagnosis, Rejections
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.binding import CREATED, CREATED_SINCE_1_37, ClaimBinding
+from bayplan.plugins.dynamic_resources.compiling_ahead import CompilingAhead
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
 from bayplan.plugins.dynamic_resources.deallocation import Deallocation
 from bayplan.plugins.dynamic_resources.explaining import Explanations
@@ -99,6 +100,8 @@ class DynamicResources(OnlyPlaces):
             lists=selectors_read_lists(gates),
             takes=provisions.of_granted if provisions is not None else None,
         )
+        self._compiling = CompilingAhead(self._offers.selectors, self._classes, self._claims)
+        self._until = handle.until
         self._needs = NodeNeeds(self._extended)
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
@@ -338,6 +341,23 @@ class DynamicResources(OnlyPlaces):
         state: PodDevices | None = cycle.data.get(self.name)
         if state is not None:
             self._deallocation.release(state)
+
+    def contends(self, pod: PodInfo, other: PodInfo) -> bool:
+        """Whether devices have to be found for both pods."""
+        return self._wants_devices(pod) and self._wants_devices(other)
+
+    def _wants_devices(self, pod: PodInfo) -> bool:
+        if self._backs_any(pod):
+            return True
+        try:
+            claims = claims_of(pod, self._claims, of_groups=self._groups.enabled)
+        except UnusableClaim:
+            return False
+        return any(allocation_of(claim) is None for claim in claims)
+
+    async def background(self) -> None:
+        """Compile selectors when they arrive."""
+        await self._compiling.run(self._until)
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Skip PreBind for pods without claims."""

@@ -18,6 +18,7 @@ from bayplan.api.kinds import (
     POD,
     STORAGE_CLASS,
 )
+from bayplan.api.volumes import class_of_claim
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -80,6 +81,14 @@ class VolumeBinding(OnlyPlaces):
         points = [(point.utilization, point.score) for point in args.shape or ()]
         scoring = gates.enabled("StorageCapacityScoring")
         self._curve = utilization_curve(points or _MOST_FREE_FIRST) if scoring else None
+
+    def contends(self, pod: PodInfo, other: PodInfo) -> bool:
+        """Whether both pods have claims of one class that aren't bound yet."""
+        return not self._unbound_classes(pod).isdisjoint(self._unbound_classes(other))
+
+    def _unbound_classes(self, pod: PodInfo) -> set[str]:
+        claims = sort_claims(pod, self._claims, self._volumes, self._classes) if pod.volumes else None
+        return {class_of_claim(claim) for claim, _ in claims.waiting} if isinstance(claims, PodClaims) else set()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Reject a pod with claims that must be created or bound first.

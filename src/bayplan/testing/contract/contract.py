@@ -36,6 +36,7 @@ _PROMISES = (
     deciding.what_ifs,
     *sharing.PROMISES,
     queueing.hints,
+    queueing.pure_hints,
     queueing.events,
     grouping.rejection,
     binding.reserve,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import product
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import changes, interface
-from bayplan.framework.events import Action, ClusterEvent, Hint
+from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.profile import REJECTING
 from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.queue.hints import Hints, Requeue
-from bayplan.testing.contract.examples import Example, ExampleChange
+from bayplan.testing.contract.examples import BuiltExample, Example, ExampleChange, pod_info
 from bayplan.testing.contract.promise import Breach, promise
-from bayplan.testing.contract.subject import SCHEDULER, Answers, Subject, alone, ask
+from bayplan.testing.contract.subject import SCHEDULER, Answers, Subject, alone, ask, ask_pre_enqueue, difference
 from bayplan.testing.documents import typed
 
 Event = tuple[ClusterEvent, Any, Any]
@@ -47,6 +48,63 @@ def hints(subject: Subject, example: Example) -> None:
                     ) from error
                 if not isinstance(answer, Hint):
                     raise Breach(f"{who} returned {answer!r}", "return Hint.QUEUE or Hint.SKIP")
+
+
+@promise(
+    "pure-hints",
+    "hints and their topics answer the same when asked twice, and change nothing",
+    lambda subject: subject.has(interface.EnqueueExtensions),
+)
+def pure_hints(subject: Subject, example: Example) -> None:
+    """Whether an event requeues a pod depends on the pod and the cluster, not on what was asked before.
+
+    The queue asks as often as it likes, also about pods that an event may not requeue.
+    """
+    pods = pod_info(example.pod), pod_info(example.other)
+    (asked, world), (other, same_world) = (_after_preemptions(subject, example, pods) for _ in range(2))
+    registered = list(asked.events())
+    first, second = (dict(_said(registered, pods, example)) for _ in range(2))
+    change = "compute the answer from the pod, the objects of the event and the handle, and store nothing while asked"
+    for about, answer in first.items():
+        if second[about] != answer:
+            raise Breach(f"{about} says {answer}, and {second[about]} when it is asked again", change)
+    for pod in pods:
+        before, after = ask(other, same_world, pod).texts(), ask(asked, world, pod).texts()
+        if found := difference(before, after, "if hints weren't asked", "if they were"):
+            raise Breach(f"for pod {pod.name}, {found}", change)
+
+
+def _after_preemptions(subject: Subject, example: Example, pods: Iterable[PodInfo]) -> tuple[Any, BuiltExample]:
+    """Start the plugin, and ask it about the pods while they preempt others. Nothing is being preempted afterwards."""
+    plugin, world = subject.start(example)
+    for pod in pods:
+        world.state.preemptions.begin(pod.uid)
+        ask_pre_enqueue(plugin, pod)
+        world.state.preemptions.end(pod.uid)
+    return plugin, world
+
+
+def _said(registered: Iterable[EventHint], pods: Iterable[PodInfo], example: Example) -> Iterator[tuple[str, str]]:
+    """Yield what hints and topics say about all changes of an example, as text, by who says it."""
+    for change in (*example.changes, *example.updates):
+        for (event, old, new), (number, each) in product(events_of(change), enumerate(registered)):
+            if not each.event.matches(event):
+                continue
+            who = f"{change.text} ({event.label}): {{}} of event {number}, {each.event.resource}, {{}}"
+            if each.topics is not None:
+                topics = each.topics.of_event(old, new)
+                yield who.format("the topics", ""), "all" if topics is None else _listed(topics)
+            if each.still_gated is not None:
+                yield who.format("the pods that are still gated", ""), _listed(each.still_gated())
+            for pod in pods:
+                if each.topics is not None:
+                    yield who.format("the topics", f"of pod {pod.name}"), _listed(each.topics.of_pod(pod))
+                if each.hint is not None:
+                    yield who.format("the hint", f"for pod {pod.name}"), str(each.hint(pod, old, new))
+
+
+def _listed(topics: Collection[Any]) -> str:
+    return f"[{', '.join(sorted(map(repr, topics)))}]"
 
 
 @promise(

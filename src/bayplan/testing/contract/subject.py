@@ -171,7 +171,7 @@ def ask(
     """
     pod, tell = pod or world.pod, asked or (lambda *_: None)
     profile, cycle, nodes = alone(plugin), CycleState(), world.state.nodes
-    enqueue = _ask_pre_enqueue(plugin, pod)
+    enqueue = ask_pre_enqueue(plugin, pod)
     tell("PreEnqueue", cycle)
     outcome = run_pre_filter(profile, cycle, pod, nodes)
     tell("PreFilter", cycle)
@@ -204,7 +204,7 @@ def ask(
     )
 
 
-def _ask_pre_enqueue(plugin: Any, pod: PodInfo) -> Status | None:
+def ask_pre_enqueue(plugin: Any, pod: PodInfo) -> Status | None:
     """PreEnqueue's rejection, or None."""
     if not implements(plugin, interface.PreEnqueue):
         return None
