@@ -142,9 +142,7 @@ async def test_chaos(cluster, proxy, seed, steps):
         for _ in range(steps):
             await chaos.act()
         proxy.faults.clear()
-        await cluster.observer.until(
-            lambda: waiting_or_bound(cluster.observer, NAME) and not has_fitting_pods(cluster), within=40
-        )
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME) and not has_fitting_pods(cluster))
     check_invariants(cluster.observer, NAME, foreign=chaos.foreign)
 
 

@@ -24,7 +24,7 @@ async def test_declined_bindings_are_retried(cluster, proxy):
     async with running_scheduler(proxy.access):
         faults = [proxy.inject("POST", BIND, times=5, **what) for what in DECLINED]
         await cluster.create_fast(pods("p", 40, "200m"))
-        await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
+        await cluster.observer.until(lambda: all_bound(cluster, 40))
     assert [fault.hits for fault in faults] == [5] * len(DECLINED)
 
 
@@ -42,7 +42,7 @@ async def test_bindings_without_a_reply_are_retried(cluster, proxy, what):
     async with running_scheduler(proxy.access, request_timeout=2.0 if {"delay", "hang"} & what.keys() else 20.0):
         fault = proxy.inject("POST", BIND, times=10, **what)
         await cluster.create_fast(pods("p", 40, "200m"))
-        await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
+        await cluster.observer.until(lambda: all_bound(cluster, 40))
     assert fault.hits == 10
 
 

@@ -8,6 +8,7 @@ from lightkube.models.core_v1 import Pod, PodSpec
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import events_of, make_pod, make_runtime, watch_pods
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
@@ -119,7 +120,7 @@ class Setting:
             store.set(self.pod.key, self.latest)
 
     async def bind(self, while_binding=None) -> "Setting":
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             self.start()
             if while_binding:
                 await asyncio.sleep(0)

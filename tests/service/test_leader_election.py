@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import EVENT, LEASE
 from bayplan.client import TransportError
@@ -254,7 +255,7 @@ async def test_leadership_thread_acquires_and_releases_the_lease():
     client = make_client()
 
     quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
-    async with ElectionThread(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(10):
+    async with ElectionThread(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(PATIENCE):
         await one.acquired.wait()
         assert one.leads()
         async with ElectionThread(lambda: InMemoryClient(client.server), quick, "two") as two:
