@@ -431,6 +431,28 @@ async def test_tasks_that_take_too_long_are_cancelled_when_draining(client, cloc
     assert setting.services.tasks.count(BINDING) == 0
 
 
+@cases(
+    "verb, left", {"a request without a reply yet": ("bind", True), "a lost reply": ("get", True), "done": ("", False)}
+)
+async def test_draining_says_whether_a_write_may_still_be_carried_out(client, clock, verb, left) -> None:
+    waits, bind = asyncio.Event(), client.bind
+    if verb == "get":
+        client.will("bind", LOST)
+
+    async def held(*arguments, **options):
+        waits.set()
+        if verb == "bind":
+            await asyncio.Event().wait()
+        await bind(*arguments, **options)
+
+    client.bind = held
+    client.hold(verb)
+    setting = Setting(client, clock)
+    setting.start()
+    await waits.wait()
+    assert await setting.services.tasks.drain(0.1 if left else 4) == left
+
+
 @pytest.mark.parametrize("answer", [None, ApiError(404), SERVER_ERROR], ids=["bound", "404", "500"])
 async def test_pod_that_reuses_the_uid_of_a_pod_that_is_being_bound_is_queued(client, clock, answer) -> None:
     second = make_pod("second", uid="uid-web")

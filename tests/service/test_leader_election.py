@@ -251,7 +251,8 @@ async def test_fenced_client_writes_only_for_the_leader():
     await client.delete(LEASE, "x")
 
 
-async def test_leadership_thread_acquires_and_releases_the_lease():
+@cases("expires", {"released": False, "a write is unknown": True})
+async def test_leadership_thread_acquires_and_releases_the_lease(caplog, expires):
     client = make_client()
 
     quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
@@ -260,6 +261,9 @@ async def test_leadership_thread_acquires_and_releases_the_lease():
         assert one.leads()
         async with ElectionThread(lambda: InMemoryClient(client.server), quick, "two") as two:
             assert not two.leads()
+        if expires:
+            one.let_expire()
     assert not one.leads()
     assert one.lost.is_set()
-    assert (await spec(client)).holderIdentity == ""
+    assert (await spec(client)).holderIdentity == ("one" if expires else "")
+    assert ("the lease is not released" in caplog.text) == expires

@@ -10,8 +10,10 @@ freed too early to two pods. A read alone doesn't end that, because a request th
 the read. So the same write is sent again, until a reply says what became of it. That reply holds for the earlier
 requests, too: after a success or a conflict, they meet a pod that has a node, or an object with another resource
 version; and what the server refuses, it refuses each time. The waits have no end while the server can't be reached, and
-nothing is kept once the outcome is known. The next leader knows nothing of this: a process that loses the lease stops
-sending.
+nothing is kept once the outcome is known.
+
+The next leader doesn't know of these writes. A process that loses the lease stops sending, and one that exits with an
+unknown write lets its lease expire, so that late requests have that long to arrive.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from itertools import chain, repeat
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -120,6 +123,11 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
             task.exception()  # it counts as seen: the cancellation is what the caller has to handle
         raise cancelled
     return task.result()
+
+
+def is_unknown_in(frame: FrameType) -> bool:
+    """Whether the coroutine with this frame waits for the outcome of a write: if it ends now, that stays unknown."""
+    return frame.f_code is known.__code__
 
 
 def is_conflict(error: BaseException) -> bool:
