@@ -8,7 +8,7 @@ from tests.support.tables import cases
 
 from bayplan.client import ApiError, TransportError
 from bayplan.framework.status import PluginError
-from bayplan.framework.unknown_writes import RuledOut, known, uninterrupted
+from bayplan.framework.unknown_writes import RuledOut, known
 
 LOST, UNSENT = TransportError("no reply", sent=True), TransportError("refused", sent=False)
 REFUSED, CONFLICT, GONE, AWAY = (ApiError(status) for status in (403, 409, 404, 503))
@@ -21,29 +21,37 @@ class Scripted:
 
     name = "the change of x"
 
-    def __init__(self, sent, found):
+    def __init__(self, sent, found, seconds=0.0):
+        self.seconds = seconds
         self.script = {"send": list(sent), "read": list(found)}
         self.requests = []
 
     def _next(self, verb):
         self.requests.append(verb)
         script = self.script[verb]
-        reply = script.pop(0) if len(script) > 1 else script[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+        return script.pop(0) if len(script) > 1 else script[0]
 
     async def send(self):
-        return self._next("send")
+        reply = self._next("send")
+        await asyncio.sleep(self.seconds)
+        return _raised(reply)
 
     async def read(self):
-        return self._next("read")
+        reply = self._next("read")
+        await asyncio.sleep(self.seconds)
+        return _raised(reply)
 
     def outcome(self, found):
         return found if found == WRITTEN else None
 
     def is_ruled_out(self, found):
         return found == OVERTAKEN
+
+
+def _raised(reply):
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
 
 
 def error_of(plugin_error_from):
@@ -124,39 +132,41 @@ def test_waits_grow_and_do_not_end_while_the_server_is_away(caplog):
     assert caplog.text.count("cannot find out whether the change of x was carried out") == 1
 
 
-@cases("times, seconds", {"one cancellation": (1, 5.0), "two": (2, 1.0)})
-def test_cancellation_waits_for_the_work_but_a_second_one_does_not(times, seconds):
-    async def work(done):
-        await asyncio.sleep(5)
-        done.append(True)
+@cases(
+    "at, sent, found, result, requests",
+    {
+        "while it is sent": (0.5, [WRITTEN], [WRITTEN], [WRITTEN], 2),
+        "while it is sent, not carried out": (0.5, [WRITTEN], [UNCHANGED], [WRITTEN], 3),
+        "while it is sent, ruled out": (0.5, [WRITTEN], [OVERTAKEN], [], 2),
+        "while it is read": (1.5, [LOST], [WRITTEN], [WRITTEN], 3),
+        "while it waits": (2.05, [LOST, WRITTEN], [UNCHANGED], [WRITTEN], 3),
+        "then refused": (2.05, [LOST, REFUSED], [UNCHANGED], [], 4),
+    },
+)
+def test_cancellation_waits_for_the_outcome(at, sent, found, result, requests):
+    """Each request takes a second."""
 
     async def story():
-        done = []
-        task = asyncio.create_task(uninterrupted(work(done)))
-        await asyncio.sleep(1)
+        write, outcomes = Scripted(sent, found, seconds=1.0), []
+        task = asyncio.create_task(known(write, asyncio.sleep, carried_out=outcomes.append))
+        await asyncio.sleep(at)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return write, outcomes
+
+    write, outcomes = in_virtual_time(story())
+    assert (outcomes, len(write.requests)) == (result, requests)
+
+
+@cases("carried_out, times", {"a second one": (print, 2), "without a way to undo it": (None, 1)})
+def test_cancellation_ends_it_at_once(carried_out, times):
+    async def story():
+        task = asyncio.create_task(known(Scripted([LOST], [LOST]), asyncio.sleep, carried_out=carried_out))
+        await asyncio.sleep(100)
         for _ in range(times):
             task.cancel()
             await asyncio.sleep(0)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return done, asyncio.get_running_loop().time()
+        return task.cancelled()
 
-    done, ended = in_virtual_time(story())
-    assert (len(done), ended) == (times == 1, seconds)
-
-
-@cases("fails", {"success": False, "failure": True})
-def test_uninterrupted_work_without_a_cancellation(fails):
-    async def work():
-        if fails:
-            raise KeyError("x")
-        return 3
-
-    async def story():
-        return await uninterrupted(work())
-
-    if fails:
-        with pytest.raises(KeyError):
-            in_virtual_time(story())
-    else:
-        assert in_virtual_time(story()) == 3
+    assert in_virtual_time(story())

@@ -18,12 +18,13 @@ unknown write lets its lease expire, so that late requests have that long to arr
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain, repeat
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from bayplan.framework.calling import is_cancellation
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -74,60 +75,111 @@ class Write(Protocol[T_co]):
         """Whether no request can be carried out any more on the object that was read."""
 
 
-async def known(write: Write[T], sleep: Sleep, may_repeat: Callable[[], bool] = lambda: True) -> T:
+async def known(
+    write: Write[T],
+    sleep: Sleep,
+    may_repeat: Callable[[], bool] = lambda: True,
+    *,
+    carried_out: Callable[[T], None] | None = None,
+) -> T:
     """Return the outcome of a write, however long it takes until that is known. `sleep` takes seconds.
 
     Raises the last error of `send` once the write was not carried out and no request for it can arrive any more, or
     when `may_repeat` says that it must not be sent again.
+
+    With `carried_out`, a cancellation waits: that is called with the outcome first, so that the caller can undo what is
+    written. Without it, and at a second cancellation, the outcome stays unknown.
     """
-    may_arrive = False
-    for number, pause in enumerate(_pauses()):
+    return await _Writing(write, sleep, may_repeat, carried_out).run()
+
+
+class _Writing(Generic[T]):
+    """A write until its outcome is known."""
+
+    def __init__(
+        self, write: Write[T], sleep: Sleep, may_repeat: Callable[[], bool], carried_out: Callable[[T], None] | None
+    ) -> None:
+        self._write = write
+        self._sleep = sleep
+        self._may_repeat = may_repeat
+        self._carried_out = carried_out
+        self._cancelled: BaseException | None = None
+        """The cancellation that waits for the outcome."""
+
+    async def run(self) -> T:
         try:
-            return await write.send()
-        except RuledOut:
+            outcome = await self._outcome()
+        except Exception:
+            if self._cancelled is not None:
+                raise self._cancelled from None
             raise
-        except Exception as error:
-            if not may_arrive and _is_certain(error):
+        if self._carried_out is not None:
+            self._carried_out(outcome)
+        if self._cancelled is not None:
+            raise self._cancelled
+        return outcome
+
+    async def _outcome(self) -> T:
+        may_arrive, write = False, self._write
+        for number, pause in enumerate(_pauses()):
+            try:
+                return await write.send()
+            except RuledOut:
                 raise
-            failure = error
-        may_arrive = may_arrive or _may_arrive(failure)
-        found = await _read(write, sleep)
-        outcome = None if found is None else write.outcome(found)
-        if outcome is not None:
-            return outcome
-        if found is None or not may_arrive or _is_refused(failure) or write.is_ruled_out(found) or not may_repeat():
-            raise failure
-        level = logging.WARNING if number == _REPORTED_AFTER else logging.DEBUG
-        log.log(level, "%s may still be carried out, sending it again: %s", write.name, failure)
-        await sleep(pause)
-    raise AssertionError("unreachable")
+            except BaseException as error:
+                if self._defers(error):
+                    may_arrive = True
+                elif not isinstance(error, Exception) or (not may_arrive and _is_certain(error)):
+                    raise
+                failure = error
+            may_arrive = may_arrive or _may_arrive(failure)
+            found = await self._read()
+            outcome = None if found is None else write.outcome(found)
+            if outcome is not None:
+                return outcome
+            ends = found is None or write.is_ruled_out(found) or not may_arrive or _is_refused(failure)
+            if ends or not self._may_repeat():
+                raise failure if isinstance(failure, Exception) else RuledOut from failure
+            level = logging.WARNING if number == _REPORTED_AFTER else logging.DEBUG
+            log.log(level, "%s may still be carried out, sending it again: %s", write.name, failure)
+            await self._pause(pause)
+        raise AssertionError("unreachable")
 
+    async def _read(self) -> Any | None:
+        """Read the object, as often as it takes to get it; None if it doesn't exist."""
+        for number, pause in enumerate(_pauses()):
+            try:
+                return await self._write.read()
+            except BaseException as problem:
+                if not isinstance(problem, Exception) and not self._defers(problem):
+                    raise
+                if _status(problem) == _NOT_FOUND:
+                    return None
+                forbidden = _is_refused(problem) and not number
+                level = logging.WARNING if forbidden or number == _REPORTED_AFTER else logging.DEBUG
+                name = self._write.name
+                log.log(level, "cannot find out whether %s was carried out, asking again: %s", name, problem)
+            await self._pause(pause)
+        return None
 
-async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Finish `work`, and only then let a cancellation of the current task take effect. A second one ends it at once.
-
-    A write that is cancelled would be an unknown one.
-    """
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    async def _pause(self, seconds: float) -> None:
         try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            if cancelled is not None:
-                task.cancel()
+            await self._sleep(seconds)
+        except BaseException as error:
+            if not self._defers(error):
                 raise
-            cancelled = error
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # it counts as seen: the cancellation is what the caller has to handle
-        raise cancelled
-    return task.result()
+
+    def _defers(self, error: BaseException) -> bool:
+        """Whether an exception is a cancellation that waits for the outcome."""
+        if not is_cancellation(error) or self._carried_out is None or self._cancelled is not None:
+            return False
+        self._cancelled = error
+        return True
 
 
 def is_unknown_in(frame: FrameType) -> bool:
     """Whether the coroutine with this frame waits for the outcome of a write: if it ends now, that stays unknown."""
-    return frame.f_code is known.__code__
+    return frame.f_code is _Writing.run.__code__
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -137,21 +189,6 @@ def is_conflict(error: BaseException) -> bool:
 
 def _pauses() -> Iterator[float]:
     return chain(_PAUSES, repeat(_LONGEST_PAUSE))
-
-
-async def _read(write: Write[Any], sleep: Sleep) -> Any | None:
-    """Read the object, as often as it takes to get it; None if it doesn't exist."""
-    for number, pause in enumerate(_pauses()):
-        try:
-            return await write.read()
-        except Exception as problem:  # noqa: BLE001 - until a reply arrives, the outcome of the write is unknown
-            if _status(problem) == _NOT_FOUND:
-                return None
-            forbidden = _is_refused(problem) and not number
-            level = logging.WARNING if forbidden or number == _REPORTED_AFTER else logging.DEBUG
-            log.log(level, "cannot find out whether %s was carried out, asking again: %s", write.name, problem)
-        await sleep(pause)
-    return None
 
 
 def _errors_of_requests(error: BaseException | None) -> Iterator[BaseException]:

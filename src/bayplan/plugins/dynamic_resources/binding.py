@@ -19,7 +19,7 @@ from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, results_of, uid_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.status import Status
-from bayplan.framework.unknown_writes import Sleep, known, uninterrupted
+from bayplan.framework.unknown_writes import Sleep, known
 from bayplan.plugins.dynamic_resources.claim_writes import (
     ClaimChanged,
     ClaimNotWritten,
@@ -143,18 +143,19 @@ class ClaimBinding:
             with describing(f"add {what} to claim {key_of(current)}"):
                 return await update_status(client, current)
 
-        async def write_and_assume() -> ResourceClaim:
-            nonlocal claim, is_written
-            if extended and is_in_memory(claim):
-                claim = state.claims[index] = await self._created(client, state, node_name)
-            step = _ClaimWrite(client, claim, write, allocation, (pod.uid, state.group), self._sleep)
-            written = state.claims[index] = await known(step, self._sleep)
-            await self._assume(written, patient=extended)
-            is_written = True
-            return written
+        def carried_out(current: ResourceClaim) -> None:
+            nonlocal is_written
+            state.claims[index] = current
+            is_written = self._assume(current)
 
         try:
-            written = await uninterrupted(write_and_assume())
+            if extended and is_in_memory(claim):
+                claim = state.claims[index] = await self._created(client, state, node_name)
+            request = _ClaimWrite(client, claim, write, allocation, (pod.uid, state.group), self._sleep)
+            written = await known(request, self._sleep, carried_out=carried_out)
+            if extended:
+                await self._appearance(written)
+            is_written = True
         finally:
             self._end(state, decided_for, written=is_written)
         if extended:
@@ -167,15 +168,18 @@ class ClaimBinding:
             state.held.remove(uid)
             self._allocations.end(uid, written=written)
 
-    async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
-        """Assume the written claim until its watch event arrives. `patient` waits for the event of a new claim."""
-        deadline = self._handle.monotonic() + (_APPEARANCE_SECONDS if patient else 0.0)
-        while key_of(claim) not in self._claims:
-            if self._handle.monotonic() >= deadline:
-                return
-            await self._sleep(1.0)
-        if version_of(claim) > version_of(self._claims[key_of(claim)]):
+    def _assume(self, claim: ResourceClaim) -> bool:
+        """Assume the written claim until its watch event arrives. Returns whether the claim is known."""
+        known_claim = self._claims.get(key_of(claim))
+        if known_claim is not None and version_of(claim) > version_of(known_claim):
             self._claims.assume(key_of(claim), claim)
+        return known_claim is not None
+
+    async def _appearance(self, claim: ResourceClaim) -> None:
+        """Wait for the event of a new claim, and assume it."""
+        deadline = self._handle.monotonic() + _APPEARANCE_SECONDS
+        while not self._assume(claim) and self._handle.monotonic() < deadline:
+            await self._sleep(1.0)
 
     async def _wait(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
         """Wait until all devices meet their binding conditions."""

@@ -29,7 +29,7 @@ from bayplan.api.volumes import (
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.framework.handle import ApiClient, Handle
-from bayplan.framework.unknown_writes import Sleep, known, uninterrupted
+from bayplan.framework.unknown_writes import Sleep, known
 from bayplan.plugins.volume_binding.capacity import Planned
 from bayplan.plugins.volume_binding.search import PodVolumes, VolumeSearch
 
@@ -70,9 +70,14 @@ class _Assumed:
 
         If it were released although it is written, the next attempt could choose a second volume on another node.
         """
-        if self.patch is not None:
-            self.obj = await known(_PatchWrite(client, self.kind, self.obj, self.patch), sleep)
-        self.written = True
+        if self.patch is None:
+            self.written = True
+        else:
+            request = _PatchWrite(client, self.kind, self.obj, self.patch)
+            await known(request, sleep, carried_out=self._carried_out)
+
+    def _carried_out(self, written: Any) -> None:
+        self.obj, self.written = written, True
 
 
 class _PatchWrite:
@@ -163,7 +168,7 @@ class Reservation:
         """
         try:
             for each in self.all():
-                await uninterrupted(each.write(client, sleep))
+                await each.write(client, sleep)
         except BaseException:
             self.release()
             raise
