@@ -48,7 +48,7 @@ async def test_bindings_without_a_reply_are_retried(cluster, proxy, what):
 
 async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
     await cluster.add_node("a")
-    async with running_scheduler(proxy.access, request_timeout=0.5):
+    async with running_scheduler(proxy.access, request_timeout=2.0):
         proxy.inject("POST", BIND, drop_response=True)
         await cluster.create(pod("once"))
         await cluster.observer.until(lambda: cluster.observer.events_of("default/once", "Scheduled"))
@@ -58,7 +58,7 @@ async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
 
 async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
     await cluster.add_node("a", cpu="1")
-    async with running_scheduler(proxy.access, request_timeout=0.3):
+    async with running_scheduler(proxy.access, request_timeout=2.0):
         watches = proxy.inject("GET", r"/pods\?.*watch=", times=None, hang=True)
         proxy.cut()
         proxy.inject("POST", BIND, drop_response=True)

@@ -232,7 +232,7 @@ async def test_failed_writes_of_claims_are_retried(cluster, proxy, failing, what
         claim("mine", "local"),
         claim("new", "made"),
     )
-    async with running_scheduler(proxy.access, request_timeout=0.5):
+    async with running_scheduler(proxy.access, request_timeout=2.0):
         fault = proxy.inject("PATCH", failing, times=1 if "drop_response" in what else 3, **what)
         await cluster.create(pod("p", **using("mine", "new")))
         assert await run(cluster, "p") == {"p": "node-1"}
@@ -316,7 +316,7 @@ async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
     for number in range(12):
         await create(cluster, volume(f"v-{number}", "local", node=names[number % 4]))
         await create(cluster, claim(f"local-{number}", "local"), claim(f"made-{number}", "made"))
-    async with running_scheduler(proxy.access, request_timeout=0.5, names_have_order=True):  # of the volumes
+    async with running_scheduler(proxy.access, request_timeout=2.0, names_have_order=True):  # of the volumes
         proxy.cut_every(0.3)
         for what in ({"status": 500}, {"status": 409}, {"drop_response": True}):
             proxy.inject("PATCH", "/persistentvolumes/", times=4, **what)
