@@ -5,6 +5,7 @@ import random
 
 import pytest
 from tests.support.proxy import FaultProxy
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Backoff, HttpClient, Reflector
@@ -37,7 +38,7 @@ class Keys:
         raise AssertionError(error)
 
     async def become(self, *names):
-        async with asyncio.timeout(10), self._changed:
+        async with asyncio.timeout(PATIENCE), self._changed:
             await self._changed.wait_for(lambda: self.keys == set(names))
 
     def _wake(self):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 from tests.support.tables import cases
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from bayplan.client import ClusterAccess, ConfigError, HttpClient, TransportError
 from bayplan.client import connections as module
@@ -157,7 +157,7 @@ async def test_unused_connection_is_closed(monkeypatch):
     async with served(OK) as server, HttpClient(server.url, idle_timeout=0.1) as client:
         await client.request("GET", "/")
         [writer] = server.opened
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await writer.wait_closed()
 
 
@@ -167,7 +167,7 @@ async def test_cancelled_request_closes_its_connection():
         await until(lambda: server.requests)
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await server.opened[0].wait_closed()
 
 

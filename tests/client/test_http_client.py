@@ -7,6 +7,7 @@ import pytest
 from lightkube.models.core_v1 import Container, Pod, PodSpec
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.api.objects import UndecodableObject
@@ -204,7 +205,7 @@ async def test_closing_a_watch_closes_its_connection(server, client):
     watch = client.watch(POD)
     await anext(watch)
     await watch.aclose()
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), PATIENCE)
 
 
 async def test_broken_watch_is_a_transport_error(server, client):

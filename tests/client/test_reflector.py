@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.api.objects import decode
@@ -107,7 +108,7 @@ async def follow(sleeps, *steps, **options):
     """The calls of the handler, the requests, and the keys in the store at the end of the script."""
     script, recorder = Script(*steps), Recorder()
     async with running(script, recorder, sleeps=sleeps, **options) as reflector:
-        await asyncio.wait_for(script.done.wait(), 5)
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
     return recorder.calls, script.asked, list(reflector.store)
 
 
@@ -139,12 +140,12 @@ async def test_list_then_watch(sleeps):
 async def test_handler_gets_each_page_and_synced_is_set_after_the_last(sleeps):
     script = Script(listed(5, A1, token="t"))
     async with running(script, sleeps=sleeps, page_size=1) as reflector:
-        await asyncio.wait_for(script.done.wait(), 5)
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
         assert list(reflector.store) == ["n/a"]
         assert not reflector.synced.is_set()
     script = Script(listed(5, A1, token="t"), listed(5, B1))
     async with running(script, sleeps=sleeps, page_size=1) as reflector:
-        await asyncio.wait_for(reflector.synced.wait(), 5)
+        await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
         assert list(reflector.store) == ["n/a", "n/b"]
     assert script.asked[:2] == [("list", 1, None), ("list", 1, "t")]
 
@@ -338,7 +339,7 @@ async def test_any_exception_of_a_decoder_is_reported(sleeps):
 
     handler, script = Lengths(), Script(listed(5, A1, document("odd", 2)))
     async with running(script, handler, sleeps=sleeps, decode=decode) as reflector:
-        await asyncio.wait_for(reflector.synced.wait(), 5)
+        await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
     assert dict(reflector.store) == {"n/a": len(msgspec.json.encode(A1))}
     assert [error for _, error in handler.refused] == ["odd"]
 
@@ -352,7 +353,7 @@ async def test_failing_handler_is_logged_and_the_next_change_follows(sleeps, cap
     script, handler = Script(listed(5, A1, B1), [line("DELETED", document("a", 6))]), Fragile()
     with caplog.at_level(logging.ERROR):
         async with running(script, handler, sleeps=sleeps):
-            await asyncio.wait_for(script.done.wait(), 5)
+            await asyncio.wait_for(script.done.wait(), PATIENCE)
     assert [what for what, *_ in handler.calls] == ["added", "added", "deleted"]
     assert [record.getMessage() for record in caplog.records] == [
         "handling a change of pods failed (Pod n/a put): RuntimeError: oops"
@@ -378,7 +379,7 @@ async def test_failure_is_logged_in_one_line(sleeps, caplog):
 async def test_problem_is_the_error_of_the_last_attempt(sleeps, steps, problem):
     script = Script(*steps)
     async with running(script, sleeps=sleeps) as reflector:
-        await asyncio.wait_for(script.done.wait(), 5)
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
         assert reflector.problem == problem
 
 
@@ -412,7 +413,7 @@ async def test_other_tasks_run_while_many_events_are_handled(sleeps):
     script = Script(listed(5), [line("ADDED", document(str(n), n + 6)) for n in range(60)])
     ticker = asyncio.create_task(tick())
     async with running(script, Slow(), sleeps=sleeps):
-        await asyncio.wait_for(script.done.wait(), 5)
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
     ticker.cancel()
     assert max(gaps) < 6 * LONGEST_TURN
 
@@ -421,7 +422,7 @@ async def test_store_has_the_selected_objects(sleeps):
     client = make_client(make_node("a", labels={"x": "y"}), make_node("b"))
     reflector = Reflector(client, NODE, Recorder(), label_selector="x=y", sleep=sleeps)
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(reflector.synced.wait(), 5)
+    await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
     store = reflector.store
     assert (list(store), len(store), store["a"].metadata.name, "b" in store) == (["a"], 1, "a", False)
     task.cancel()
@@ -434,7 +435,7 @@ UNKNOWN = ApiError(404, "NotFound", "the server could not find the requested res
 async def test_missing_kind_is_retried(sleeps):
     script, recorder = Script(UNKNOWN, UNKNOWN, listed(5, A1), [line("ADDED", document("b", 7))]), Recorder()
     async with running(script, recorder, sleeps=sleeps, look_for_kind=10.0) as reflector:
-        await asyncio.wait_for(script.done.wait(), 5)
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
         assert reflector.synced.is_set()
     assert recorder.calls == [("added", "a", "1"), ("added", "b", "7")]
     assert sleeps[:2] == [10.0, 10.0]
@@ -464,7 +465,7 @@ async def following_versions(sleeps, *steps):
     handler, older = Recorder(), GROUPS[1:]
     reflector = Reflector(script, GROUPS[0], handler, look_for_kind=10.0, older=older, **options)
     task = asyncio.create_task(reflector.run())
-    await asyncio.wait_for(script.done.wait(), 5)
+    await asyncio.wait_for(script.done.wait(), PATIENCE)
     try:
         yield reflector, handler.calls
     finally:
@@ -504,7 +505,7 @@ async def test_objects_are_read_again_in_the_version_of_a_server_that_was_update
 async def test_missing_kind_is_an_ordinary_failure_by_default(sleeps):
     script = Script(UNKNOWN, listed(5, A1))
     async with running(script, Recorder(), sleeps=sleeps) as reflector:
-        await asyncio.wait_for(script.done.wait(), 5)
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
         assert reflector.synced.is_set()
     assert sleeps[0] == 1.0
 

@@ -2,6 +2,7 @@ import asyncio
 import gc
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from audit import AuditLog
@@ -83,8 +84,15 @@ def _unclosed_connections():
     gc.collect()
 
 
+HANGS_AFTER = 600
+"""Seconds after which a test counts as one that hangs: it may wait for several events with PATIENCE."""
+
+
 def pytest_collection_modifyitems(config, items):
-    """Skips the full-length tests, except in `make soak`."""
+    """Skips the full-length tests, except in `make soak`, and leaves those of this folder time on a busy machine."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(HANGS_AFTER))
     if "soak" not in (config.option.markexpr or ""):
         for item in items:
             if item.get_closest_marker("soak"):

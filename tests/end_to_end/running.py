@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.support.waiting import PATIENCE
+
 from bayplan.client import ClusterAccess
 from bayplan.config import ExtraPlugin, default_profile
 from bayplan.config.types import Extender
@@ -124,7 +126,7 @@ class BayplanRun:
     def logged(self, text: str) -> bool:
         return any(text in line for line in self.lines)
 
-    async def ended(self, within: float = 20.0) -> int:
+    async def ended(self, within: float = PATIENCE) -> int:
         """Waits for the process. Returns its exit status."""
         async with asyncio.timeout(within):
             status = await self._process.wait()

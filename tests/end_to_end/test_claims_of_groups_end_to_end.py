@@ -67,7 +67,7 @@ class Scene:
             found = await self.pods()
             return all(found[name].status.phase == "Running" for name in names) and found
 
-        found = await until(running, within=30)
+        found = await until(running)
         return {found[name].spec.nodeName for name in names}
 
 
@@ -110,11 +110,11 @@ async def test_a_group_shares_the_claim_from_its_template(scene):
     assert nodes == {result.pool}
     for name in ("one", "two", "three"):
         await scene.client.delete(POD, name, "default")
-    await until(scene.is_empty, within=30)
+    await until(scene.is_empty)
     [claim] = await scene.claims()
     assert users(claim) == [("podgroups", "crew")]
     await scene.client.delete(scene.kind, "crew", "default")
-    await until(scene.has_no_claims, within=30)
+    await until(scene.has_no_claims)
 
 
 async def test_two_groups_have_claims_of_their_own(scene):
@@ -133,7 +133,7 @@ async def test_a_group_returns_the_claim_that_it_cannot_use(scene):
     await scene.add("first", reference=NAMED, of="first", nodeSelector={"kubernetes.io/hostname": "node-0"})
     assert await scene.run("first") == {"node-0"}
     await scene.client.delete(POD, "first", "default")
-    await until(scene.is_empty, within=30)
+    await until(scene.is_empty)
     await scene.add("again", reference=NAMED, of="first", nodeSelector={"kubernetes.io/hostname": "node-1"})
     assert await scene.run("again") == {"node-1"}
     [claim] = await scene.claims()

@@ -81,7 +81,9 @@ async def test_pods_with_a_shared_claim_run_on_its_node(cluster, devices):
             assert allocated_devices(devices.one("shared")) == ["b/gpu-0"]
             await cluster.delete(name)
         await cluster.observer.until(lambda: not allocated_devices(devices.one("shared")))
-        assert (users(devices.one("shared")), devices.one("shared").metadata.finalizers) == ([], None)
+        await cluster.observer.until(
+            lambda: (users(devices.one("shared")), devices.one("shared").metadata.finalizers) == ([], None)
+        )
     check_invariants(cluster.observer, NAME)
 
 

@@ -50,6 +50,6 @@ async def test_all_pods_get_a_device_in_turn(cluster, devices, proxy, faults):
     async with running_scheduler(proxy.access, names_have_order=True):  # of the pools
         injected = [proxy.inject(method, path, times=8, **what) for method, path, what in faults]
         await cluster.create_fast([short_lived(name) for name in names])
-        await cluster.observer.until(lambda: phases() == {"Succeeded"}, within=40)
+        await cluster.observer.until(lambda: phases() == {"Succeeded"})
     assert [fault.hits for fault in injected] == [8] * len(injected)
     await cluster.observer.until(lambda: not devices.all)

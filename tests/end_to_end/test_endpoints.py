@@ -264,6 +264,9 @@ class ControlledLeadership:
     def leads(self) -> bool:
         return self.is_leader
 
+    def let_expire(self) -> None:
+        raise AssertionError("no write is unknown")
+
 
 async def test_lost_lease_is_unhealthy(small) -> None:
     leadership = ControlledLeadership()

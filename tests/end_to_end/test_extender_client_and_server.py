@@ -9,6 +9,7 @@ import pytest
 import yaml
 from running import bayplan_run, running_scheduler
 from tests.extender.extender_process import bayplan_extender
+from tests.support.invariants import waiting_or_bound
 from workloads import NAME, pod, pods
 
 from bayplan import SKIP, Plugin, filter_plugin, score_plugin
@@ -90,8 +91,11 @@ async def on_node(cluster, name, node):
 
 
 async def pending_message(cluster, name):
+    """The first event about a pending pod, once its condition is written as well: a test may end the scheduler then."""
     key = f"default/{name}"
-    return (await cluster.observer.until(lambda: cluster.observer.events_of(key, "FailedScheduling")))[0]["note"]
+    events = await cluster.observer.until(lambda: cluster.observer.events_of(key, "FailedScheduling"))
+    await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    return events[0]["note"]
 
 
 @pytest.mark.parametrize("form", FORMS)

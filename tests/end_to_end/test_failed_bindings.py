@@ -24,7 +24,7 @@ async def test_declined_bindings_are_retried(cluster, proxy):
     async with running_scheduler(proxy.access):
         faults = [proxy.inject("POST", BIND, times=5, **what) for what in DECLINED]
         await cluster.create_fast(pods("p", 40, "200m"))
-        await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
+        await cluster.observer.until(lambda: all_bound(cluster, 40))
     assert [fault.hits for fault in faults] == [5] * len(DECLINED)
 
 
@@ -42,13 +42,13 @@ async def test_bindings_without_a_reply_are_retried(cluster, proxy, what):
     async with running_scheduler(proxy.access, request_timeout=2.0 if {"delay", "hang"} & what.keys() else 20.0):
         fault = proxy.inject("POST", BIND, times=10, **what)
         await cluster.create_fast(pods("p", 40, "200m"))
-        await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
+        await cluster.observer.until(lambda: all_bound(cluster, 40))
     assert fault.hits == 10
 
 
 async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
     await cluster.add_node("a")
-    async with running_scheduler(proxy.access, request_timeout=0.5):
+    async with running_scheduler(proxy.access, request_timeout=2.0):
         proxy.inject("POST", BIND, drop_response=True)
         await cluster.create(pod("once"))
         await cluster.observer.until(lambda: cluster.observer.events_of("default/once", "Scheduled"))
@@ -58,7 +58,7 @@ async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
 
 async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
     await cluster.add_node("a", cpu="1")
-    async with running_scheduler(proxy.access, request_timeout=0.3):
+    async with running_scheduler(proxy.access, request_timeout=2.0):
         watches = proxy.inject("GET", r"/pods\?.*watch=", times=None, hang=True)
         proxy.cut()
         proxy.inject("POST", BIND, drop_response=True)

@@ -31,7 +31,7 @@ def instance(cluster):
 
 async def leader(instances):
     """Waits for an instance that leads, and returns it."""
-    return await until(lambda: next((each for each in instances if each.logged(LEADS)), None), within=20)
+    return await until(lambda: next((each for each in instances if each.logged(LEADS)), None))
 
 
 @pytest.mark.timeout(200)
@@ -49,7 +49,7 @@ async def test_pods_are_bound_once_while_leaders_are_killed(cluster):
             instances.remove(first)
             instances.append(await running.enter_async_context(instance(cluster)))
         await leader(instances)
-        await observer.until(lambda: all(map(observer.node_of, observer.pods)), within=60)
+        await observer.until(lambda: all(map(observer.node_of, observer.pods)))
     assert len(observer.pods) == 1000
     waiting_or_bound(observer, NAME)
     check_invariants(observer, NAME)

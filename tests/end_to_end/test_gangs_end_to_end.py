@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import embedded
 from running import FAST
+from tests.support.waiting import PATIENCE
 from workloads import pod
 
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
@@ -41,7 +42,7 @@ def established(definition):
 async def watch_until(client, kind, condition):
     """Watch the only object of a kind until it meets a condition. Returns its versions."""
     seen = []
-    async with asyncio.timeout(30), aclosing(client.watch(kind, bookmarks=False)) as events:
+    async with asyncio.timeout(PATIENCE), aclosing(client.watch(kind, bookmarks=False)) as events:
         async for event in events:
             seen.append(event.object)
             if condition(event.object):

@@ -6,13 +6,12 @@ import json
 import logging
 import re
 import signal
-import time
 from dataclasses import replace
 
 import pytest
 from running import FAST, bayplan_run, running_scheduler
 from tests.support.invariants import check_invariants
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from workloads import NAME, pod, pods
 
 from bayplan.cli.run_reports import RunReports
@@ -22,6 +21,8 @@ from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.config import default_profile
 from bayplan.service.scheduler import Scheduler, Settings
 
+SOONER = IDLE_SECONDS - 2
+"""Seconds after which the default limits would have no effect yet."""
 LIMIT = 30.0
 """Seconds after which pods are bound again, with the default limits."""
 
@@ -29,7 +30,7 @@ LIMIT = 30.0
 @pytest.mark.parametrize(
     ("settings", "options", "within"),
     [
-        pytest.param(replace(FAST, watch_idle=1.5), {"idle_timeout": 0.5}, 4.0, id="scaled down"),
+        pytest.param(replace(FAST, watch_idle=1.5), {"idle_timeout": 0.5}, SOONER, id="scaled down"),
         pytest.param(Settings(), {}, LIMIT, id="default limits", marks=pytest.mark.soak),
     ],
 )
@@ -39,10 +40,8 @@ async def test_pods_are_bound_again_after_connections_froze(cluster, proxy, sett
         await cluster.create(*pods("before", 5))
         await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
         assert proxy.freeze() > 5
-        began = time.monotonic()
         await cluster.create(pod("after"))
         await cluster.observer.until(lambda: cluster.observer.node_of("default/after"), within=within)
-        assert time.monotonic() - began < within
     check_invariants(cluster.observer, NAME)
 
 
@@ -54,7 +53,7 @@ async def test_binding_on_a_frozen_connection_is_looked_up_on_a_new_one(cluster,
         await cluster.create(pod("in-flight"))
         await cluster.observer.until(lambda: slow.hits)
         proxy.freeze()
-        await cluster.observer.until(lambda: cluster.observer.node_of("default/in-flight"), within=5)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/in-flight"), within=SOONER)
     check_invariants(cluster.observer, NAME)
 
 
@@ -73,7 +72,7 @@ async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_dr
             await cluster.create(pod("in-flight"))
             await until(lambda: re.search(r"has not replied to POST /\S+/in-flight/binding for", caplog.text))
             stop.set()
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, PATIENCE)
         assert silent.hits
         proxy.faults.clear()
 
@@ -81,7 +80,7 @@ async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_dr
 async def test_one_warning_names_all_kinds_when_the_server_is_gone(cluster, proxy, caplog):
     async with running_scheduler(proxy.access):
         await proxy.down()
-        await until(lambda: "connection refused; retrying" in caplog.text, within=20)
+        await until(lambda: "connection refused; retrying" in caplog.text)
         await proxy.up()
     (line,) = (record.getMessage() for record in caplog.records if "retrying" in record.getMessage())
     assert line.startswith("18 kinds (csidrivers.storage.k8s.io, csinodes.storage.k8s.io, ")
@@ -94,11 +93,11 @@ async def test_leader_exits_although_the_server_does_not_reply_any_more(cluster,
     path = tmp_path / "through-the-proxy.yaml"
     path.write_text(json.dumps(document))
     async with bayplan_run("--kubeconfig", path, "--leader-elect", f"--leader-elect-resource-name={NAME}") as running:
-        await until(lambda: running.logged("ready: "), within=20)
+        await until(lambda: running.logged("ready: "))
         proxy.inject("", "", times=None, hang=True)
         proxy.freeze()
         running.signal(signal.SIGTERM)
-        assert await running.ended(within=10) == 0
+        assert await running.ended() == 0
     (line,) = (line for line in running.problems if "lease" in line)
     assert line.endswith(f"cannot release the lease kube-system/{NAME}: no reply within 2 s; it expires by itself")
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from running import running_scheduler, unrecorded_scheduler
 from tests.support.invariants import check_invariants
+from tests.support.waiting import PATIENCE
 from workloads import NAME, pod
 
 from bayplan import Action, ClusterEvent, EventHint, Hint
@@ -224,7 +225,7 @@ async def test_custom_resources_are_read_and_their_events_requeue_pods(cluster, 
 
 async def once_served(request):
     """The reply to a request, once the server serves its kind."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await request()

@@ -45,7 +45,8 @@ POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
         ),
     ],
 )
-async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message, invariants):
+@cases("node_first", {"": False, "the node is reported first": True})
+async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message, node_first, invariants):
     await cluster.add_node("a", labels={"tier": "strange-value"})
     caplog.set_level(logging.INFO, "bayplan")
     fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
@@ -59,8 +60,10 @@ async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broke
         assert message in events[0]["note"]
         assert cluster.observer.node_of("default/strange") == ""
         assert any("default/strange" in record.getMessage() for record in caplog.records)
-        # Once it can be decoded, it is scheduled.
+        # Once it can be decoded, it is scheduled, whichever watch is faster.
         proxy.faults.remove(fault)
+        if node_first:
+            proxy.inject("GET", r"/pods\?.*watch=", delay=1.0)
         proxy.cut()
         await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
         await cluster.add_node("b", labels={"tier": "strange-value"})

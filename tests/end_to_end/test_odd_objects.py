@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from odd_kinds import odd_things, odd_users
 from odd_objects import GARBAGE, JSON, changes, good_node, good_pod, mutated, odd_node, odd_pod
 from odd_server import OddServer, encode
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from workloads import NAME
 
 from bayplan.client import HttpClient
@@ -23,9 +23,6 @@ from bayplan.service.debugging.comparison import ObjectDifference, differences, 
 from bayplan.service.informers import LIVE_PODS
 from bayplan.service.scheduler import Scheduler
 from bayplan.testing.running import FAST
-
-WITHIN = 5.0
-"""Seconds in which a good pod is bound."""
 
 THINGS = odd_things()
 
@@ -83,7 +80,6 @@ class OddObjects(RuleBasedStateMachine):
         pods = self.server.objects["pods"]
         await until(
             lambda: self.running.done() or all(pods[key]["spec"].get("nodeName") for key in keys),
-            within=WITHIN,
             step=0.005,
         )
         assert not self.running.done(), "the scheduler has ended"
@@ -148,7 +144,7 @@ class OddObjects(RuleBasedStateMachine):
         """Send a line that may break the watch, and wait for the next watch, which reports something."""
         self.server.send(plural, line)
         await self.server.delivered()
-        await until(lambda: self.server.watches[plural], within=20)
+        await until(lambda: self.server.watches[plural])
         self.server.bookmark(plural)
         await self.server.delivered()
 
@@ -185,7 +181,7 @@ class OddObjects(RuleBasedStateMachine):
             assert not self.log.lines, self.log.lines
         finally:
             self.stop.set()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await self.running
             await self.client.close()
             await self.server.__aexit__()

@@ -82,7 +82,7 @@ async def test_empty_reply_to_a_list_removes_nothing():
             await until(lambda: not server.lists)
             assert scheduler.state.table.live_count == 1
             server.put("pods", "default/good-9", good_pod(9))
-            await until(lambda: server.objects["pods"]["default/good-9"]["spec"].get("nodeName"), within=20)
+            await until(lambda: server.objects["pods"]["default/good-9"]["spec"].get("nodeName"))
 
 
 async def test_scheduling_loop_that_ends_fails_liveness_and_ends_the_scheduler_with_the_reason(monkeypatch, caplog):

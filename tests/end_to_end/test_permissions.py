@@ -20,7 +20,7 @@ from permissions import FILES, GRANTED, READ, READING, TASKS, UNUSED, bound_role
 from running import bayplan_run
 from scheduler_tasks import allow_to_read_metrics, scheduler, serving, status_of
 from shipped import ACCOUNT, NAMESPACE, manifests
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from workloads import NAME, pods
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, LEASE, ROLE, ROLE_BINDING
@@ -88,7 +88,7 @@ class Trial(logging.Handler):
         await act(self._cluster, done)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -181,7 +181,7 @@ async def test_bayplan_run_reports_all_missing_permissions_and_starts_once_they_
         assert missing_of(report) == MISSING
         await apply_grant(cluster, report)
         async with bayplan_run(*arguments) as running:
-            await until(lambda: running.logged("ready: "), within=20)
+            await until(lambda: running.logged("ready: "))
             assert running.problems == []
 
 

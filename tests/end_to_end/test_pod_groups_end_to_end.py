@@ -7,6 +7,7 @@ import pytest
 from clusters import embedded
 from running import bayplan_run
 from tests.support.invariants import check_invariants
+from tests.support.waiting import PATIENCE
 from workloads import NAME, pod
 
 from bayplan.api.kinds import EVENT, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS
@@ -59,7 +60,7 @@ def bound(cluster, group):
 
 async def until_condition(cluster, group, *words, kind=POD_GROUP_V1ALPHA2):
     """Watch groups until the condition of one has this status, reason and message."""
-    async with asyncio.timeout(30), aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events:
+    async with asyncio.timeout(PATIENCE), aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events:
         async for event in events:
             found = event.object
             conditions = (found.status.conditions if found.status else None) or ()

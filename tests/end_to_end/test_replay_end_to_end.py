@@ -84,7 +84,7 @@ async def preempt(cluster):
     await observer.until(lambda: all(observer.node_of(key) for key in observer.pods))
     before = set(observer.pods)
     await cluster.create(pod("important", "2", priorityClassName="high"))
-    await observer.until(lambda: observer.node_of("default/important"), within=20)
+    await observer.until(lambda: observer.node_of("default/important"))
     return sorted(before - set(observer.pods))
 
 
@@ -178,7 +178,7 @@ async def test_a_second_run_is_recorded_beside_the_first(run, cluster):
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--record", folder) as running:
         await cluster.add_node("another")
         await cluster.create(pod("later", "1m"))
-        await cluster.observer.until(lambda: cluster.observer.node_of("default/later"), within=20)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/later"))
         running.signal(signal.SIGTERM)
         await running.ended()
     assert sorted(each.name for each in folder.iterdir()) == ["run-000001", "run-000002"]
@@ -197,7 +197,7 @@ async def test_redacted_recording_has_no_names_and_can_be_replayed(cluster, tmp_
             secret = pod(f"hunter2-{number}", labels={"team": "hunter2"})
             secret["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": "hunter2"}]
             await cluster.create(secret)
-            await cluster.observer.until(lambda n=number: cluster.observer.node_of(f"default/hunter2-{n}"), within=20)
+            await cluster.observer.until(lambda n=number: cluster.observer.node_of(f"default/hunter2-{n}"))
             running.signal(signal.SIGTERM)
             assert await running.ended() == 0
         run = folder / f"run-{number + 1:06}"
@@ -224,8 +224,8 @@ async def test_killed_scheduler_leaves_a_recording(cluster, tmp_path):
     await cluster.add_nodes(2)
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--record", folder) as running:
         await cluster.create_fast(pods("p", 10))
-        await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)), within=20)
-        await until(lambda: bayplan("replay", folder, "--list").count("default/p-") == 10, within=20)
+        await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
+        await until(lambda: bayplan("replay", folder, "--list").count("default/p-") == 10)
         await running.kill()
     answer = bayplan("replay", folder)
     assert "10 decisions" in answer
@@ -269,7 +269,7 @@ async def test_plugin_that_reads_the_clock_is_named(cluster, tmp_path):
     await cluster.add_nodes(3)
     async with recorded(cluster, tmp_path / "run", moody):
         await cluster.create_fast(pods("p", 40, "1m"))
-        await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)), within=20)
+        await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
     replay = Replay(Recording.open(tmp_path / "run"), profiles(moody))
     found = replay.run()
     assert found.difference is not None  # 40 pods, and the clock says something else now
@@ -284,7 +284,7 @@ async def test_full_disk_ends_the_recording_and_not_the_scheduler(cluster, tmp_p
     await cluster.add_nodes(1)
     async with recorded(cluster, tmp_path / "run") as (_, recorder):
         await cluster.create(pod("first"))
-        await until(lambda: recorder.problem, within=10)
+        await until(lambda: recorder.problem)
         await cluster.create(pod("second"))
         await cluster.observer.until(lambda: cluster.observer.node_of("default/second"))
     assert "No space left on device" in recorder.problem
@@ -304,7 +304,7 @@ async def test_changed_plugin_is_named(cluster, tmp_path):
         "--kubeconfig", cluster.scheduler_kubeconfig, "--record", folder, "--plugin", policy
     ) as running:
         await cluster.create(pod("p"))
-        await cluster.observer.until(lambda: cluster.observer.node_of("default/p"), within=20)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/p"))
         running.signal(signal.SIGTERM)
         await running.ended()
     assert "all are the same" in bayplan("replay", folder)

@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from running import bayplan_run
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from workloads import NAME, pod
 
 from bayplan.api.kinds import LEASE
@@ -86,10 +86,10 @@ async def ended(cluster, tmp_path, source, pods, signs):
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--plugin", path, *ELECTION) as run:
         await cluster.create(*map(pod, pods))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await signs(run)
         run.signal(signal.SIGTERM)
-        assert await run.ended(within=8) == 0, run.lines
+        assert await run.ended() == 0, run.lines
     lease = await cluster.client.get(LEASE, NAME, "kube-system")
     assert lease.spec.holderIdentity == ""
     assert not run.logged("Traceback")
@@ -120,7 +120,7 @@ async def test_work_that_ignores_its_cancellation_and_threads_end_with_the_proce
 
 async def test_method_that_blocks_the_event_loop_ends_with_the_process(cluster, tmp_path):
     async def blocked(run):
-        await until(lambda: run.logged("plugin Blocking in Permit has been blocking"), within=20)
+        await until(lambda: run.logged("plugin Blocking in Permit has been blocking"))
 
     lines = await ended(cluster, tmp_path, BLOCKING, ["any"], blocked)
     assert "plugin Blocking in Permit still runs 2 s after the signal; the process ends without it" in lines

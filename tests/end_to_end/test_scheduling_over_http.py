@@ -149,7 +149,7 @@ async def test_freed_resources_are_used_again(cluster):
     await cluster.add_nodes(4, cpu="1")
     async with running_scheduler(cluster.access):
         await cluster.create_fast(pods("p", 50, "100m"))
-        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME), within=30)
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
         bound = [one for one in cluster.observer.pods.values() if one["spec"].get("nodeName")]
         assert len(bound) == 40
         for one in bound[:10]:

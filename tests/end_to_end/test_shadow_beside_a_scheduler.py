@@ -15,7 +15,7 @@ import pytest
 from running import bayplan_run
 from tests.support.control_plane import ASSETS
 from tests.support.storage_documents import ZONE, claim, storage_class, using
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from workloads import NAME, amounts, pod
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS, STORAGE_CLASS
@@ -32,7 +32,7 @@ async def scheduler(backend, cluster, tmp_path):
     """The name of the scheduler that runs: Bayplan's on the embedded API server, kube-scheduler on a real one."""
     if backend is None:
         async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as process:
-            await until(lambda: process.logged("scheduling pods with schedulerName"), within=30)
+            await until(lambda: process.logged("scheduling pods with schedulerName"))
             yield NAME
         return
     program = Path(os.environ[ASSETS]) / "kube-scheduler"
@@ -55,7 +55,7 @@ async def process_of(program, *arguments):
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await process.wait()
 
 
@@ -141,13 +141,13 @@ async def test_a_shadow_agrees_with_the_scheduler(backend, cluster, scheduler, t
     state = tmp_path / "shadow.json"
     program = Path(sys.executable).with_name("bayplan")
     flags = ("shadow", "--kubeconfig", kubeconfig, "--scheduler-name", scheduler, "--state", state, "--output", "lines")
-    await until(lambda: len(cluster.observer.nodes) == nodes, within=60)
+    await until(lambda: len(cluster.observer.nodes) == nodes)
     async with cluster.controlled_by(CsiProvisioner), process_of(program, *flags) as shadow:
         await asyncio.sleep(3)  # it has listed everything; what it misses is counted, and fails the test
         await churn(cluster, scheduler, pods=pods, rate=rate, room=room)
         await asyncio.sleep(5)
         shadow.send_signal(signal.SIGINT)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await shadow.wait()
     tally = ShadowRecord.load(state, [scheduler]).tally
     for each in tally.counts:  # what docs/shadow.md says; `make test-shadow` shows it

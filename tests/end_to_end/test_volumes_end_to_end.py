@@ -20,6 +20,7 @@ from tests.support.storage_documents import (
     volume,
 )
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 from workloads import NAME, pod
 
 from bayplan.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
@@ -43,7 +44,7 @@ async def cleanup(cluster):
     for kind in (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME, STORAGE_CLASS, CSI_STORAGE_CAPACITY):
         await cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
     for kind in (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await seen(cluster, kind, lambda found: not found)
 
 
@@ -61,7 +62,7 @@ async def seen(cluster, kind, condition):
     return found
 
 
-async def run(cluster, *names, within=20):
+async def run(cluster, *names):
     """Waits until these pods run. Returns their nodes."""
 
     def where():
@@ -70,7 +71,7 @@ async def run(cluster, *names, within=20):
             one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods
         }
 
-    return await cluster.observer.until(where, within=within)
+    return await cluster.observer.until(where)
 
 
 async def bound(cluster, name):
@@ -231,7 +232,7 @@ async def test_failed_writes_of_claims_are_retried(cluster, proxy, failing, what
         claim("mine", "local"),
         claim("new", "made"),
     )
-    async with running_scheduler(proxy.access, request_timeout=0.5):
+    async with running_scheduler(proxy.access, request_timeout=2.0):
         fault = proxy.inject("PATCH", failing, times=1 if "drop_response" in what else 3, **what)
         await cluster.create(pod("p", **using("mine", "new")))
         assert await run(cluster, "p") == {"p": "node-1"}
@@ -315,7 +316,7 @@ async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
     for number in range(12):
         await create(cluster, volume(f"v-{number}", "local", node=names[number % 4]))
         await create(cluster, claim(f"local-{number}", "local"), claim(f"made-{number}", "made"))
-    async with running_scheduler(proxy.access, request_timeout=0.5, names_have_order=True):  # of the volumes
+    async with running_scheduler(proxy.access, request_timeout=2.0, names_have_order=True):  # of the volumes
         proxy.cut_every(0.3)
         for what in ({"status": 500}, {"status": 409}, {"drop_response": True}):
             proxy.inject("PATCH", "/persistentvolumes/", times=4, **what)
@@ -323,7 +324,7 @@ async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
             proxy.inject("POST", "/binding$", times=4, **what)
         pods = [pod(f"p-{number}", **using(f"local-{number}", f"made-{number}")) for number in range(12)]
         await cluster.create_fast(pods)
-        where = await run(cluster, *(f"p-{number}" for number in range(12)), within=40)
+        where = await run(cluster, *(f"p-{number}" for number in range(12)))
     for number in range(12):
         for name in (f"local-{number}", f"made-{number}"):
             _, taken = await bound(cluster, name)

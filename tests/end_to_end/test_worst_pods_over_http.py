@@ -73,15 +73,15 @@ async def test_renewals_watches_and_endpoints_continue_while_expensive_pods_are_
                 return all(pod.status.conditions for pod in worst)
 
             load(server, make_pod("first", cpu="10m"))
-            await until(lambda: is_placed("first"), within=150)
+            await until(lambda: is_placed("first"))
             observer = Observer(port, client)
             observing = asyncio.create_task(observer.run())
             for _ in range(COPIES):
                 for make in WORST:
                     load(server, make())
             load(server, make_pod("last", cpu="10m"))  # it is reported while the others are decided
-            await until(lambda: is_placed("last"), within=150)
-            await until(all_are_decided, within=150)
+            await until(lambda: is_placed("last"))
+            await until(all_are_decided)
             observing.cancel()
             with suppress(asyncio.CancelledError):
                 await observing

@@ -1,7 +1,10 @@
 import pytest
 from lightkube.models.core_v1 import (
+    Affinity,
     Container,
+    ContainerPort,
     Node,
+    NodeAffinity,
     NodeCondition,
     NodeSpec,
     NodeStatus,
@@ -91,6 +94,32 @@ def test_pod_changes_returns_events(old, new, expected, node, prefix):
     events = pod_changes(_pod(**old), _pod(node=node, **new))
     assert [event.label for event in events] == [prefix + label for label in expected]
     assert {event.resource for event in events} == {POD}
+
+
+def _with(gates=(), ports=None, **fields):
+    gated = [PodSchedulingGate(name=gate) for gate in gates]
+    containers = [Container(name="c", image=fields.pop("image", "i"), ports=ports)]
+    return PodInfo(
+        Pod(metadata=ObjectMeta(name="a"), spec=PodSpec(containers=containers, schedulingGates=gated, **fields))
+    )
+
+
+@cases(
+    "old, new, activates",
+    {
+        "node selector": ({"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "c"}}, True),
+        "affinity": ({}, {"affinity": Affinity(nodeAffinity=NodeAffinity())}, True),
+        "host port": ({}, {"ports": [ContainerPort(containerPort=1, hostPort=2)]}, True),
+        "priority": ({"priority": 1}, {"priority": 2}, True),
+        "of a gated pod": ({"gates": ["g"]}, {"gates": ["g"], "nodeSelector": {"a": "c"}}, False),
+        "image": ({}, {"image": "j"}, False),
+        "deadline": ({}, {"activeDeadlineSeconds": 3}, False),
+        "nothing": ({"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "b"}}, False),
+    },
+)
+def test_pending_pod_that_was_read_wrongly_before_is_tried_again(old, new, activates):
+    assert (changes.FORCE_ACTIVATE in pod_changes(_with(**old), _with(**new))) == activates
+    assert changes.FORCE_ACTIVATE not in pod_changes(_with(**old, nodeName="n"), _with(**new, nodeName="n"))
 
 
 def test_pod_changes_compares_an_old_version_whose_object_was_released():

@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from tests.support.lossy_transport import REPLY_LOST, REQUEST_LOST, LossyTransport
 from tests.support.tables import cases
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.client import Client
 from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.interface import CycleState
@@ -29,9 +31,9 @@ from devices import (
 )
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
-CLAIM_STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status"
 READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
 CONFLICT = {"answer": 409, "reason": "Conflict", "message": "the object has been modified"}
+BROKEN_SERVER = {"answer": 500, "message": "disk full"}
 REFUSED = {"answer": 403, "reason": "Forbidden", "message": "no"}
 
 
@@ -117,12 +119,7 @@ async def test_write_is_retried_after_a_conflict():
         "conflicts": (5, CONFLICT, {}, "add finalizer to claim default/c: the object has been modified"),
         "refused": (1, REFUSED, {}, "add finalizer to claim default/c: no"),
         "refused, protected": (1, REFUSED, PROTECTED, "add allocation and reservation to claim default/c: no"),
-        "no answer": (
-            1,
-            {"drop": "before"},
-            PROTECTED,
-            f"add allocation and reservation to claim default/c: PUT {CLAIM_STATUS}: the server closed the connection",
-        ),
+        "server error": (1, BROKEN_SERVER, PROTECTED, "add allocation and reservation to claim default/c: disk full"),
     },
 )
 @pytest.mark.feature("DynamicResources: binding")
@@ -137,7 +134,7 @@ async def test_failed_write_releases_the_devices(times, error, metadata, message
 
 
 @pytest.mark.parametrize(
-    ("then", "warnings"), [([], 0), ([{"drop": "before"}], 0), ([{"answer": 503}, {"answer": 429}], 1)], ids=str
+    ("then", "warnings"), [([], 0), ([{"drop": "before"}], 0), ([{"answer": 503}, {"answer": 429}] * 3, 1)], ids=str
 )
 @pytest.mark.feature("DynamicResources: binding")
 async def test_claim_is_written_although_the_reply_is_lost(caplog, then, warnings):
@@ -149,7 +146,7 @@ async def test_claim_is_written_although_the_reply_is_lost(caplog, then, warning
     assert await bind(cluster, pod_with("c")) is None
     assert client.transport.requests[-1].info.verb == "get"
     assert cluster.ask(pod_with("c", name="q")) is None  # the written claim is assumed
-    assert caplog.text.count("cannot find out whether ResourceClaim default/c was written") == warnings
+    assert caplog.text.count("cannot find out whether the allocation of claim default/c was carried out") == warnings
 
 
 @pytest.mark.feature("DynamicResources: binding")
@@ -166,9 +163,81 @@ async def test_devices_stay_taken_until_the_server_says_whether_the_claim_was_wr
     await asked.wait()
     assert cluster.gets(other) == "cannot allocate all claims"
     silent.times = silent.hits
-    assert (await binding).message.startswith("add finalizer to claim default/c: ")
+    assert await binding is None, "it is written again: the lost request could arrive late"
+    assert cluster.gets(other) == "cannot allocate all claims"
+
+
+@cases(
+    "what, message",
+    {
+        "refused": (REFUSED, "add allocation and reservation to claim default/c: no"),
+        "deleted": (None, "claim default/c got deleted in the meantime"),
+    },
+)
+@pytest.mark.feature("DynamicResources: binding")
+async def test_devices_are_free_once_no_lost_write_can_be_carried_out(what, message):
+    cluster, client = world(claim("c", request(), **PROTECTED), claim("d", request(count=2)))
+    fail(client, {"drop": "before"}, times=4)
+    if what is not None:
+        fail(client, what)
+    else:
+        await client.delete(RESOURCE_CLAIM, "c", "default")
+    pod = pod_with("c")
+    assert (await bind(cluster, pod)).message == message
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
+
+
+@cases("script", {"lost": [REQUEST_LOST] * 5, "late": [5.0] * 3, "reply lost": [REPLY_LOST] * 5, "once": [5.0]})
+@pytest.mark.feature("DynamicResources: binding")
+async def test_devices_stay_taken_while_writes_of_their_claim_are_cut(script):
+    cluster, client = world(claim("c", request(), **PROTECTED), claim("d", request(count=2)))
+    network = LossyTransport(client.server, *script, concerns=lambda path: "/c" in path)
+    cluster.handle.client = Client(network)
+    pod, other = pod_with("c"), pod_with("d", name="q")
+    cluster.reserve(pod)
+    binding = asyncio.create_task(cluster.plugin.pre_bind(cluster.cycle, pod, "n1"))
+    while not binding.done():
+        assert cluster.gets(other) == "cannot allocate all claims"
+        await asyncio.sleep(0)
+    await network.arrived()
+    deliver_claims(cluster, client)
+    assert (await binding, cluster.gets(other)) == (None, "cannot allocate all claims")
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert [each.uid for each in now.status.reservedFor] == [pod.uid]
+
+
+@cases("fault, written", {"carried out": ({"drop": "after"}, True), "refused": (REFUSED, False)})
+@pytest.mark.feature("DynamicResources: binding")
+async def test_cancellation_waits_until_the_write_is_known(fault, written):
+    """A preemption cancels PreBind: what is written is known before the devices are given back."""
+    cluster, client = world(claim("c", request(), **PROTECTED), claim("d", request(count=2)))
+    fail(client, fault)
+    held = asyncio.Event()
+    send = client.transport.send
+
+    async def slow(request):
+        await held.wait()
+        return await send(request)
+
+    client.transport.send = slow
+    pod, other = pod_with("c"), pod_with("d", name="q")
+    cluster.reserve(pod)
+    cycle = cluster.cycle
+    binding = asyncio.create_task(cluster.plugin.pre_bind(cycle, pod, "n1"))
+    await asyncio.sleep(0.01)
+    binding.cancel()
+    await asyncio.sleep(0.01)
+    assert not binding.done()
+    assert cluster.gets(other) == "cannot allocate all claims"
+    held.set()
+    with pytest.raises(asyncio.CancelledError):
+        await binding
+    assert cluster.gets(other) == ("cannot allocate all claims" if written else "r=a,r=b")
     cluster.plugin.unreserve(cycle, pod, "n1")
-    assert cluster.gets(other) == "r=a,r=b"
+    await settled(cluster)
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert not (now.status.reservedFor if now.status else None)
 
 
 @pytest.mark.feature("DynamicResources: binding")

@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 from lightkube.models.core_v1 import VolumeNodeAffinity
+from tests.support.lossy_transport import REPLY_LOST, REQUEST_LOST, LossyTransport
 from tests.support.tables import cases
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
@@ -368,11 +369,20 @@ def test_write_whose_reply_is_lost_counts_if_the_server_has_it(objects, kind):
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
-@cases("fault", {"reply lost": {"drop": "before"}, "server error": {"answer": 503}})
+@cases(
+    "faults",
+    {
+        "server error": [{"answer": 503}],
+        "refused": [{"answer": 403}],
+        "lost, then refused": [{"drop": "before"}, {"drop": "before"}, {"answer": 403}],
+        "lost, then changed": [{"drop": "before"}, {"drop": "before"}, {"answer": 409}],
+    },
+)
 @cases("objects", {"volume": STATIC, "claim": DYNAMIC})
-def test_write_that_the_server_does_not_have_is_a_failure(objects, fault):
+def test_write_that_the_server_does_not_have_is_a_failure(objects, faults):
     world = World(*objects)
-    world.client.server.faults.add(Fault(verb="patch", times=1, **fault))
+    for fault in faults:
+        world.client.server.faults.add(Fault(verb="patch", times=1, **fault))
 
     async def story():
         decision = world.place(using(objects[0]["metadata"]["name"]))
@@ -382,6 +392,32 @@ def test_write_that_the_server_does_not_have_is_a_failure(objects, fault):
 
     run(story())
     assert all(store.get(key) is store.known(key) for store in (world.claims, world.volumes) for key in store)
+
+
+@pytest.mark.feature("VolumeBinding: failed writes")
+@cases("script", {"lost": [REQUEST_LOST] * 5, "late": [20.0] * 3, "reply lost": [REPLY_LOST]})
+@cases("objects, kind", {"volume": (STATIC, PERSISTENT_VOLUME), "claim": (DYNAMIC, PERSISTENT_VOLUME_CLAIM)})
+def test_object_stays_assumed_while_its_writes_are_cut(objects, kind, script):
+    world = World(*objects)
+    network = world.client._transport = LossyTransport(world.client.server, *script)
+    name = objects[0]["metadata"]["name"]
+
+    async def story():
+        decision = world.place(using(name))
+        binding = asyncio.create_task(world.pre_bind(decision))
+        held = world.volumes if kind is PERSISTENT_VOLUME else world.claims
+        key = "v" if kind is PERSISTENT_VOLUME else f"default/{name}"
+        for _ in range(30):
+            await asyncio.sleep(1)
+            assert held[key] is not held.known(key), "the change is assumed"
+        assert not network.script
+        await network.arrived()
+        await world.sync()
+        load(world.client.server, volume("new", "made"))
+        await world.bind(name, "v" if kind is PERSISTENT_VOLUME else "new")
+        return await binding
+
+    assert run(story()).code is Code.SUCCESS
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
@@ -399,8 +435,11 @@ def test_changed_object_is_not_overwritten():
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
-def test_cancelled_binding_releases_unwritten_reservations():
+@cases("fault, written", {"carried out": ({"drop": "after"}, True), "refused": ({"answer": 403}, False)})
+def test_cancelled_binding_keeps_what_is_written(fault, written):
+    """The cancellation waits until the outcome of the write is known."""
     world = World(*STATIC)
+    world.client.server.faults.add(Fault(verb="patch", times=1, **fault))
 
     async def story():
         decision = world.place(using("c"))
@@ -412,7 +451,7 @@ def test_cancelled_binding_releases_unwritten_reservations():
         world.unreserve(decision)
 
     run(story())
-    assert world.volumes["v"].spec.claimRef is None
+    assert (world.volumes["v"].spec.claimRef is not None) == written
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")

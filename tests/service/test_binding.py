@@ -1,16 +1,20 @@
 """Carrying out a placement against scripted replies: the pod is bound once, or everything is undone."""
 
 import asyncio
-from types import SimpleNamespace
+from datetime import UTC, datetime
 
 import pytest
+from lightkube.models.core_v1 import Pod, PodSpec
+from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import events_of, make_pod, make_runtime, watch_pods
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
 from bayplan.executor.binding import BINDING
 from bayplan.executor.executor import Executor
+from bayplan.framework import unknown_writes
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState, Plugin, Wait
 from bayplan.framework.profile import Point, Profile
@@ -18,17 +22,23 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.queue import Place
 from bayplan.scheduling import Decision, Outcome, Plan, Unit
-from bayplan.service import binding as binding_module
 from bayplan.service.services import Services
+from bayplan.testing.builders import make_node
 
 LOST = TransportError("the connection broke", sent=True)
 SERVER_ERROR = ApiError(500, "InternalError", "etcd is away")
 CONFLICT = ApiError(409, "Conflict", "pod web is already assigned")
+UNSENT = TransportError("connection refused", sent=False)
+FORBIDDEN = ApiError(403, "Forbidden", "not you")
+BUSY = ApiError(429, "TooManyRequests", "later")
+GATEWAY = ApiError(504, "", "upstream request timeout")
+ETCD = ApiError(500, "", "etcdserver: request timed out")
 GONE = ApiError(404, "NotFound", "pods web not found")
 
 
-def seen(node: str | None, uid: str = "uid-web"):
-    return SimpleNamespace(metadata=SimpleNamespace(uid=uid), spec=SimpleNamespace(nodeName=node))
+def seen(node: str | None, uid: str = "uid-web", *, terminating: bool = False):
+    deleted = datetime(2026, 1, 1, tzinfo=UTC) if terminating else None
+    return Pod(metadata=ObjectMeta(uid=uid, deletionTimestamp=deleted), spec=PodSpec(containers=[], nodeName=node))
 
 
 class Sort(Plugin):
@@ -90,6 +100,7 @@ class Setting:
         self.services = Services.of(client, clock)
         self.leads = True
         self.runtime = make_runtime(self.services, self.profile, extenders=extenders, leads=lambda: self.leads)
+        self.runtime.state.set_node(make_node("a"))
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
         self.plans = Executor(self.runtime)
         self.pod = make_pod()
@@ -109,7 +120,7 @@ class Setting:
             store.set(self.pod.key, self.latest)
 
     async def bind(self, while_binding=None) -> "Setting":
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             self.start()
             if while_binding:
                 await asyncio.sleep(0)
@@ -140,7 +151,8 @@ class Setting:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch) -> None:
-    monkeypatch.setattr(binding_module, "_LOOK_AGAIN_SECONDS", (0,))
+    monkeypatch.setattr(unknown_writes, "_PAUSES", ())
+    monkeypatch.setattr(unknown_writes, "_LONGEST_PAUSE", 0)
 
 
 async def test_binds(client, clock) -> None:
@@ -187,15 +199,43 @@ async def test_a_binding_that_took_no_effect_is_undone(client, clock, answer, th
     "answers, then",
     {
         "bound by the second request": ([LOST, None], [seen(None)]),
-        "bound by the third request": ([LOST, LOST, None], [seen(None), seen(None)]),
+        "bound by the fifth request": ([LOST, LOST, LOST, LOST, None], [seen(None)] * 4),
         "the first request is carried out late": ([LOST, CONFLICT], [seen(None), seen("a")]),
+        "the fourth is carried out after the fifth is sent": ([LOST] * 5, [seen(None)] * 4 + [seen("a")]),
+        "the server is away meanwhile": ([LOST, UNSENT, SERVER_ERROR, BUSY, None], [seen(None)] * 4),
+        "a gateway timeout": ([GATEWAY, None], [seen(None)]),
+        "etcd timeout": ([ETCD, None], [seen(None)]),
+        "the pod is read late": ([LOST, None], [LOST, FORBIDDEN, SERVER_ERROR, seen(None)]),
     },
 )
 async def test_a_binding_whose_reply_is_lost_is_repeated_while_the_pod_stays_assumed(client, clock, answers, then):
     client.will("bind", *answers)
     client.will("get", *then)
-    (await Setting(client, clock).bind()).assert_bound()
+    setting = Setting(client, clock)
+    answer, assumed = client._answer, []
+    client._answer = lambda *request: assumed.append(setting.state.is_assumed("uid-web")) or answer(*request)
+    (await setting.bind()).assert_bound()
     assert [request[3] for request in client.requests if request[0] == "bind"] == ["a"] * len(answers)
+    assert set(assumed) == {True}
+
+
+@cases(
+    "answers, then",
+    {
+        "refused": ([LOST, FORBIDDEN], [seen(None)] * 2),
+        "bound to another node": ([LOST], [seen("b")]),
+        "bound to another node later": ([LOST, LOST, CONFLICT], [seen(None), seen(None), seen("b")]),
+        "deleted": ([LOST, GONE], [seen(None), GONE]),
+        "replaced": ([LOST, LOST], [seen(None), seen(None, uid="another")]),
+        "terminating": ([LOST], [seen(None, terminating=True)]),
+    },
+)
+async def test_an_unknown_binding_ends_once_no_request_can_be_carried_out(client, clock, answers, then):
+    client.will("bind", *answers)
+    client.will("get", *then)
+    (await Setting(client, clock).bind()).assert_undone()
+    assert not client.script["bind"]
+    assert not client.script["get"]
 
 
 async def test_a_binding_is_not_repeated_without_the_lease(client, clock):
@@ -207,12 +247,13 @@ async def test_a_binding_is_not_repeated_without_the_lease(client, clock):
     assert setting.verbs().count("bind") == 1
 
 
-async def test_a_binding_without_any_reply_fails_in_the_end(client, clock):
-    client.will("bind", LOST, LOST, LOST)
-    client.will("get", seen(None), seen(None), seen(None))
-    setting = await Setting(client, clock).bind()
-    setting.assert_undone()
-    assert setting.verbs().count("bind") == 3
+async def test_a_binding_is_not_repeated_for_a_node_that_is_gone(client, clock):
+    client.will("bind", LOST)
+    client.will("get", seen(None))
+    setting = Setting(client, clock)
+    setting.state.remove_node("a")
+    (await setting.bind()).assert_undone()
+    assert setting.verbs().count("bind") == 1
 
 
 @pytest.mark.parametrize(
@@ -242,7 +283,8 @@ class Extending:
         return self.answer
 
 
-NO_ANSWER = ExtenderError("no answer within 5 s")
+NO_ANSWER = ExtenderError("no answer within 5 s", sent=True)
+FAILED = ExtenderError("no room on the disk")
 
 
 @cases(
@@ -251,6 +293,8 @@ NO_ANSWER = ExtenderError("no answer within 5 s")
         "it binds": (True, [], []),
         "it leaves the pod to the plugins": (False, [], ["bind"]),
         "reply lost, bound": (NO_ANSWER, [seen("a")], ["get"]),
+        "an error, bound": (FAILED, [seen("a")], ["get"]),
+        "reply lost, bound late": (NO_ANSWER, [seen(None), seen(None), seen("a")], ["get"] * 3),
     },
 )
 async def test_an_extender_binds(client, clock, answer, then, requests) -> None:
@@ -258,16 +302,16 @@ async def test_an_extender_binds(client, clock, answer, then, requests) -> None:
     extenders = Extending(answer)
     setting = await Setting(client, clock, extenders=extenders).bind()
     setting.assert_bound()
-    assert extenders.asked == [("default/web", "a")]
+    assert extenders.asked == [("default/web", "a")] * max(1, requests.count("get"))
     assert setting.verbs() == requests
 
 
 async def test_a_binding_that_an_extender_fails_is_undone(client, clock) -> None:
     client.will("get", seen(None))
-    setting = await Setting(client, clock, extenders=Extending(NO_ANSWER)).bind()
+    setting = await Setting(client, clock, extenders=Extending(FAILED)).bind()
     setting.assert_undone()
     assert setting.verbs() == ["get"]
-    assert setting.queue.get("uid-web").message == "binding to node a failed: no answer within 5 s"
+    assert setting.queue.get("uid-web").message == "binding to node a failed: no room on the disk"
 
 
 @pytest.mark.parametrize("leads", [True, False])
@@ -385,6 +429,28 @@ async def test_tasks_that_take_too_long_are_cancelled_when_draining(client, cloc
     await setting.services.tasks.drain(0)
     assert "binding pod default/web was not finished in time" in caplog.text
     assert setting.services.tasks.count(BINDING) == 0
+
+
+@cases(
+    "verb, left", {"a request without a reply yet": ("bind", True), "a lost reply": ("get", True), "done": ("", False)}
+)
+async def test_draining_says_whether_a_write_may_still_be_carried_out(client, clock, verb, left) -> None:
+    waits, bind = asyncio.Event(), client.bind
+    if verb == "get":
+        client.will("bind", LOST)
+
+    async def held(*arguments, **options):
+        waits.set()
+        if verb == "bind":
+            await asyncio.Event().wait()
+        await bind(*arguments, **options)
+
+    client.bind = held
+    client.hold(verb)
+    setting = Setting(client, clock)
+    setting.start()
+    await waits.wait()
+    assert await setting.services.tasks.drain(0.1 if left else 4) == left
 
 
 @pytest.mark.parametrize("answer", [None, ApiError(404), SERVER_ERROR], ids=["bound", "404", "500"])

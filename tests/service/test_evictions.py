@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from lightkube.models.core_v1 import PodCondition
 from tests.service.conftest import ScriptedClient, events_of, make_pod, make_runtime
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
@@ -96,7 +97,7 @@ class Setting:
         state.objects[POD].set(self.vip.key, self.vip)
 
     async def evict(self, while_evicting=None):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             self.queue.add(self.vip, self.clock.monotonic())
             self.queue.pop(self.clock.monotonic())
             plan = Plan(

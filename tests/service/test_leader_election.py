@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.kinds import EVENT, LEASE
 from bayplan.client import TransportError
@@ -250,15 +251,19 @@ async def test_fenced_client_writes_only_for_the_leader():
     await client.delete(LEASE, "x")
 
 
-async def test_leadership_thread_acquires_and_releases_the_lease():
+@cases("expires", {"released": False, "a write is unknown": True})
+async def test_leadership_thread_acquires_and_releases_the_lease(caplog, expires):
     client = make_client()
 
     quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
-    async with ElectionThread(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(10):
+    async with ElectionThread(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(PATIENCE):
         await one.acquired.wait()
         assert one.leads()
         async with ElectionThread(lambda: InMemoryClient(client.server), quick, "two") as two:
             assert not two.leads()
+        if expires:
+            one.let_expire()
     assert not one.leads()
     assert one.lost.is_set()
-    assert (await spec(client)).holderIdentity == ""
+    assert (await spec(client)).holderIdentity == ("one" if expires else "")
+    assert ("the lease is not released" in caplog.text) == expires

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_pods
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.executor.attempts import AttemptDriver
@@ -52,7 +53,7 @@ class Thinking:
         return True
 
     async def asked(self, kind):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             question = await self.questions.get()
         assert isinstance(question, kind)
         return question
@@ -112,7 +113,7 @@ class Setting:
 def deciding(client, clock):
     @asynccontextmanager
     async def run(*objects):
-        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
             setting = Setting(client, clock, *objects)
             loop = tasks.create_task(setting.loop.run())
             try:

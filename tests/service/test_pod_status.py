@@ -5,6 +5,7 @@ from lightkube.models.core_v1 import Pod, PodCondition
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod, writing
 from tests.support.tables import cases
+from tests.support.waiting import PATIENCE
 
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, TransportError
@@ -270,7 +271,7 @@ async def test_pod_whose_writes_fail_does_not_hold_up_others(client, clock, monk
     task = asyncio.create_task(writer.run())
     for number in range(11):
         writer.not_scheduled(make_pod(f"web-{number}"), "Unschedulable", MESSAGE)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while len(client.requests) < 11:  # noqa: ASYNC110 - the writers get their turn
             await asyncio.sleep(0)
     task.cancel()

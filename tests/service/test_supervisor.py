@@ -2,6 +2,7 @@ import asyncio
 import logging
 
 import pytest
+from tests.support.waiting import PATIENCE
 
 from bayplan.failures import Failures
 from bayplan.service.supervisor import Supervisor, outcome
@@ -24,7 +25,7 @@ async def test_work_that_raises_is_recorded_and_restarted(error, caplog) -> None
 
     tasks = Supervisor(failures)
     tasks.start("some work", work, restart_seconds=0)
-    await asyncio.wait_for(again.wait(), 5)
+    await asyncio.wait_for(again.wait(), PATIENCE)
     await tasks.stop()
     assert calls == 2
     assert failures.counts == {("some work", type(error).__name__): 1}
@@ -63,7 +64,7 @@ async def test_work_that_cancels_its_own_task_is_restarted(caplog) -> None:
 
     tasks = Supervisor(failures)
     tasks.start("some work", work, restart_seconds=0)
-    await asyncio.wait_for(again.wait(), 5)
+    await asyncio.wait_for(again.wait(), PATIENCE)
     await tasks.stop()
     assert failures.counts == {("some work", "CancelledError"): 1}
 

@@ -1,6 +1,7 @@
 import asyncio
 
 from tests.service.conftest import make_pod
+from tests.support.waiting import PATIENCE
 
 from bayplan.framework.status import Code
 from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
@@ -33,7 +34,7 @@ async def test_the_first_rejection_counts() -> None:
 
 async def test_a_timeout_rejects_the_pod() -> None:
     waiting = AwaitedPods(AwaitedPod).add(make_pod(), {"a": 0.01, "b": 60})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         status = await waiting.verdict()
     assert status.plugin == "a"
     assert status.message == "rejected due to timeout after waiting 0.01s at plugin a"

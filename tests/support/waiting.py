@@ -5,8 +5,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from bayplan.testing.observer import PATIENCE as OBSERVER_PATIENCE
 
-async def until(condition: Callable[[], Any], *, within: float = 10.0, step: float = 0.01) -> Any:
+PATIENCE = OBSERVER_PATIENCE
+"""How long tests wait for an event. It is no limit for what they test, so it suits the busiest machine."""
+
+
+async def until(condition: Callable[[], Any], *, within: float = PATIENCE, step: float = 0.01) -> Any:
     """Wait until a function or a coroutine function returns something true, and return that.
 
     `step`: seconds between two calls. Raises TimeoutError after `within` seconds.

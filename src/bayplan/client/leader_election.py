@@ -117,9 +117,13 @@ class LeaderElector:
         reason = "it was not renewed in time" if self.leader in {"", self.identity} else f"{self.leader} holds it"
         log.error("lost the lease %s: %s", self._key, reason)
 
-    async def release(self) -> None:
-        """Release the lease so that another process can acquire it. The scheduler must have stopped."""
+    def resign(self) -> None:
+        """Lead no more. Another process can acquire the lease once it has expired."""
         self.leads_until = float("-inf")
+
+    async def release(self) -> None:
+        """Resign, and release the lease so that another process can acquire it. The scheduler must have stopped."""
+        self.resign()
         now, within = micro_time(self._clock.now()), min(RELEASE_SECONDS, self._settings.renew_deadline / 2)
         try:
             async with asyncio.timeout(within) as limit:

@@ -163,13 +163,14 @@ class HttpExtender:
                         raise
                     answer = await self._post(verb, url, body)
         except TimeoutError:
-            raise ExtenderError(f"extender at URL {url}: no response within {self._seconds:g} s") from None
+            raise ExtenderError(f"extender at URL {url}: no response within {self._seconds:g} s", sent=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ExtenderError(f"extender at URL {url}: {_why(error)}") from error
+            sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
+            raise ExtenderError(f"extender at URL {url}: {_why(error)}", sent=sent) from error
         try:
             return wire.read(wanted, answer)
         except wire.WireError as error:
-            raise ExtenderError(f"extender at URL {url}: invalid response: {error}") from None
+            raise ExtenderError(f"extender at URL {url}: invalid response: {error}", sent=True) from None
 
     async def _post(self, verb: str, url: str, body: bytes) -> bytes:
         async with self._session().post(

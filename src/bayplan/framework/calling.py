@@ -57,3 +57,8 @@ def is_ending(error: BaseException) -> bool:
         return task is not None and task.cancelling() > 0
     # GeneratorExit: `close` was called. It is raised in the awaiting frame itself, not below it.
     return isinstance(error, GeneratorExit) and (error.__traceback__ is None or error.__traceback__.tb_next is None)
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Return whether an exception is the cancellation of a task."""
+    return isinstance(error, asyncio.CancelledError)

@@ -27,7 +27,7 @@ NODE_DELETE = ClusterEvent(NODE, Action.DELETE, "NodeDelete")
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANY, Action.ALL, "UnschedulableTimeout")
 """A pod has been unschedulable for so long that it is requeued without any other event."""
 FORCE_ACTIVATE = ClusterEvent(ANY, Action.ALL, "ForceActivate")
-"""A plugin activated a pod."""
+"""A plugin activated a pod, or the pod turned out to be another one."""
 
 
 @lru_cache(maxsize=1024)
@@ -58,7 +58,34 @@ def pod_changes(old: PodInfo, new: PodInfo, *, scale_ups: bool = False) -> list[
         events.append(_pod_update(assigned, Action.UPDATE_POD_TOLERATION))
     if old_claims != new_claims:
         events.append(_pod_update(assigned, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM))
+    if not assigned and _fixed_fields_changed(old, new):
+        events.append(FORCE_ACTIVATE)
     return events or [ASSIGNED_POD_UPDATE if assigned else UNSCHEDULED_POD_UPDATE]
+
+
+def _fixed_fields_changed(old: PodInfo, new: PodInfo) -> bool:
+    """Return whether a pending pod has changed in what the API server lets no client change, unless a gate holds it.
+
+    An earlier version was read wrongly then, as from a broken proxy. No event says what follows for the pod, because
+    the hints have judged earlier events by the wrong version.
+    """
+    if old.spec is new.spec or old.scheduling_gates:
+        return False
+    return any(getattr(old.spec, name) != getattr(new.spec, name) for name in _FIXED_FIELDS) or (
+        [container.ports for container in old.spec.containers] != [container.ports for container in new.spec.containers]
+    )
+
+
+_FIXED_FIELDS = (
+    "affinity",
+    "hostNetwork",
+    "nodeSelector",
+    "overhead",
+    "priority",
+    "resourceClaims",
+    "topologySpreadConstraints",
+    "volumes",
+)
 
 
 def only_status_changed(old: PodInfo, new: PodInfo) -> bool:

@@ -19,7 +19,16 @@ EXTENDER = "Extender"
 
 
 class ExtenderError(Exception):
-    """An extender that is not ignorable did not reply, or its reply is invalid."""
+    """An extender that is not ignorable did not reply, or its reply is an error or invalid.
+
+    `sent`: of a request without a valid reply, whether the extender may have received it, and may still act on it. None
+    for an error that the extender reports: it may have acted nevertheless, as a server with the status 500.
+    """
+
+    def __init__(self, message: str, *, sent: bool | None = None) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.status = 500 if sent is None else None
 
 
 @dataclass(frozen=True, slots=True)

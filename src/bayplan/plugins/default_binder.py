@@ -7,8 +7,8 @@ import asyncio
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
-from bayplan.framework.lost_replies import Sleep
 from bayplan.framework.status import Status
+from bayplan.framework.unknown_writes import Sleep
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _PAUSES = (0.01, 0.05, 0.25)
@@ -30,19 +30,20 @@ class DefaultBinder(Plugin):
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Create the pod's binding, since 1.37 repeatedly after transient errors.
 
-        Propagates the last exception of the API client.
+        Propagates the last exception of the API client; its cause is that of an earlier request, if there was one.
         """
         client = self._handle.client
         if client is None:
             return Status.error("cannot bind the pod: there is no API server")
-        for pause in self._pauses:
+        earlier: Exception | None = None
+        for pause in (*self._pauses, None):
             try:
                 await client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
             except Exception as error:
-                if getattr(error, "status", None) not in _RETRIED:
-                    raise
+                if pause is None or getattr(error, "status", None) not in _RETRIED:
+                    raise error from earlier or error.__cause__  # the earlier request may have been carried out
+                earlier = error
             else:
                 return None
             await self._sleep(pause)
-        await client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
-        return None
+        raise AssertionError("unreachable")

@@ -6,6 +6,7 @@ something that does the same and adds an entry. Without a recorder, nothing of t
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
@@ -277,6 +278,10 @@ class DecisionRecorder:
         """Wait for a plugin's request, and record how it ends. `kind`: that of the objects in the reply."""
         try:
             result = await request
+        except asyncio.CancelledError:
+            if self.task >= 0:  # who sent it may go on (see `unknown_writes`)
+                self.add(Replied([], self.task, None, ("TransportError", _CANCELLED)))
+            raise
         except Exception as error:
             if self.task >= 0:
                 self.add(Replied([], self.task, None, (type(error).__name__, _arguments(error))))
@@ -344,6 +349,9 @@ def _answered(answer: Answer) -> Answered:
         [],
         candidates=tuple((each.node_name, tuple(pod.uid for pod in each.victims), each.violations) for each in answer),
     )
+
+
+_CANCELLED = msgspec.json.encode({"text": "the request was cancelled", "sent": True})
 
 
 def _arguments(error: Exception) -> bytes:

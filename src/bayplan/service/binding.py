@@ -8,24 +8,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lightkube.models.core_v1 import Pod
+
 from bayplan.api.kinds import POD
-from bayplan.api.objects import UndecodableObject
-from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.client import Client
 from bayplan.executor.extenders import Extenders
 from bayplan.executor.ports import Binding
 from bayplan.framework.binding_runner import run_bind, run_pre_bind
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.status import Code, PluginError, Status, success
+from bayplan.framework.unknown_writes import known
 from bayplan.log_fields import about_pod
-from bayplan.service.failed_requests import is_lost, is_request, may_have_succeeded, problem_of
+from bayplan.service.failed_requests import is_request, problem_of
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.tasks import PodTasks
 
 log = logging.getLogger(__name__)
-
-_LOOK_AGAIN_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
-_TRIES = 3
-"""How often a binding is requested at most, if each reply is lost."""
 
 
 @dataclass(slots=True)
@@ -46,12 +44,14 @@ class ApiBinder:
         status: PodStatusWriter,
         extenders: Extenders | None,
         leads: Callable[[], bool],
+        has_node: Callable[[str], bool],
     ) -> None:
         self._client = client
         self._tasks = tasks
         self._status = status
         self._extenders = extenders
         self._leads = leads
+        self._has_node = has_node
         self._pre_binding: dict[str, _PreBinding] = {}
 
     async def pre_bind(self, binding: Binding, plugins: Sequence[Any]) -> Status:
@@ -77,40 +77,20 @@ class ApiBinder:
         return status
 
     async def bind(self, binding: Binding) -> Status:
-        """Bind the pod. If a reply leaves open whether that succeeded, read the pod until that is known.
+        """Bind the pod. The pod stays assumed until it is known whether that succeeded.
 
-        A request whose reply is lost may still be carried out after the pod was read without a node: if the pod were
-        forgotten then, its node could become overcommitted. So the pod is bound again, to the same node: once a request
-        is answered, earlier ones have no effect any more.
+        A request is not repeated once another process may lead, or for a node that is gone: a pod that is bound to it
+        would be lost.
         """
         pod = binding.pod
         await self._status.withdraw(pod.uid)
-        for _ in range(_TRIES):
-            try:
-                return await self._request(binding)
-            except ExtenderError as error:
-                problem, lost = f"binding to node {binding.node_name} failed: {error}", False
-            except PluginError as error:
-                if not may_have_succeeded(error):
-                    return _failed(binding, error)
-                problem, lost = problem_of(error), is_lost(error)
-            node_name = await self._look_up(binding)
-            if node_name == binding.node_name:
-                return success()
-            if node_name != "" or not lost or not self._leads():
-                break
-            log.debug("binding pod %s again, because the reply is lost", about_pod(pod))
-        return Status(Code.ERROR, (problem,))
-
-    async def _request(self, binding: Binding) -> Status:
-        """Let the extender bind the pod, or else the profile's Bind plugins. Raises ExtenderError or PluginError."""
-        pod, node_name = binding.pod, binding.node_name
-        if self._extenders is not None:
-            if not self._leads():
-                raise ExtenderError("this scheduler is not the leader and binds no pods")
-            if await self._extenders.bind(pod, node_name):
-                return success()
-        return await run_bind(binding.profile, binding.cycle, pod, node_name)
+        write = _BindingWrite(self._client, self._extenders, self._leads, binding)
+        try:
+            return await known(write, asyncio.sleep, lambda: self._leads() and self._has_node(binding.node_name))
+        except ExtenderError as error:
+            return Status(Code.ERROR, (f"binding to node {binding.node_name} failed: {error}",))
+        except PluginError as error:
+            return _failed(binding, error)
 
     def cancel_pre_bind(self, uid: str, why: str) -> bool:
         """Cancel a pod's PreBind, and its binding with it. Returns False for a pod that is not in PreBind."""
@@ -129,26 +109,51 @@ class ApiBinder:
         task.uncancel()
         return True
 
-    async def _look_up(self, binding: Binding) -> str | None:
-        """Return the pod's node after a binding request with an unknown outcome: "" for none, None if the pod is gone.
 
-        The pod stays assumed until it could be read, however long it takes.
-        """
-        attempt = 0
-        while True:
-            try:
-                pod = await self._client.get(POD, binding.pod.name, binding.pod.namespace)
-            except ApiError as reply:
-                if reply.status == 404:
-                    return None
-                if reply.status in {401, 403}:
-                    log.warning("cannot read whether pod %s was bound: %s", about_pod(binding.pod), reply)
-            except (TransportError, UndecodableObject, ConfigError) as error:
-                log.debug("cannot read yet whether pod %s was bound: %s", about_pod(binding.pod), error)
-            else:
-                return (pod.spec.nodeName or "") if pod.metadata.uid == binding.pod.uid else None
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS[min(attempt, len(_LOOK_AGAIN_SECONDS) - 1)])
-            attempt += 1
+class _BindingWrite:
+    """The binding of a pod, by an extender or else the profile's Bind plugins. Implements unknown_writes.Write."""
+
+    def __init__(
+        self, client: Client, extenders: Extenders | None, leads: Callable[[], bool], binding: Binding
+    ) -> None:
+        self._client = client
+        self._extenders = extenders
+        self._leads = leads
+        self._binding = binding
+        self.name = f"the binding of pod {binding.pod.key} to node {binding.node_name}"
+
+    async def send(self) -> Status:
+        """Send the request. Raises ExtenderError or PluginError."""
+        binding, pod, node_name = self._binding, self._binding.pod, self._binding.node_name
+        if self._extenders is not None:
+            if not self._leads():
+                raise ExtenderError("this scheduler is not the leader and binds no pods", sent=False)
+            if await self._extenders.bind(pod, node_name):
+                return success()
+        return await run_bind(binding.profile, binding.cycle, pod, node_name)
+
+    async def read(self) -> Pod:
+        """Read the pod."""
+        pod = self._binding.pod
+        found: Pod = await self._client.get(POD, pod.name, pod.namespace)
+        return found
+
+    def outcome(self, found: Pod) -> Status | None:
+        """Success if the pod is on the node."""
+        there = self._is_the_pod(found) and _node_of(found) == self._binding.node_name
+        return success() if there else None
+
+    def is_ruled_out(self, found: Pod) -> bool:
+        """Whether the API server binds the pod no more: it has a node, is terminating, or another one has its name."""
+        terminating = found.metadata is not None and found.metadata.deletionTimestamp is not None
+        return not self._is_the_pod(found) or bool(_node_of(found)) or terminating
+
+    def _is_the_pod(self, found: Pod) -> bool:
+        return found.metadata is not None and found.metadata.uid == self._binding.pod.uid
+
+
+def _node_of(pod: Pod) -> str:
+    return (pod.spec.nodeName if pod.spec is not None else None) or ""
 
 
 def _failed(binding: Binding, error: PluginError) -> Status:

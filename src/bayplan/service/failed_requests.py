@@ -17,11 +17,6 @@ def may_have_succeeded(error: PluginError) -> bool:
     return isinstance(cause, TransportError) or (isinstance(cause, ApiError) and cause.status != 404)
 
 
-def is_lost(error: PluginError) -> bool:
-    """Return whether the request may still be carried out: it was sent, and has no response."""
-    return isinstance(error.__cause__, TransportError) and error.__cause__.sent
-
-
 def problem_of(error: Exception) -> str:
     """Return what failed, in upstream's words: of a request, only what the server says about it."""
     cause = error.__cause__

@@ -36,6 +36,9 @@ class Leadership(Protocol):
     def leads(self) -> bool:
         """Whether the scheduler leads now. May be false before `lost` is set."""
 
+    def let_expire(self) -> None:
+        """Don't release the lease at the end: a request of this scheduler may still be carried out."""
+
 
 OpenClient = Callable[[], AbstractAsyncContextManager[Client]]
 
@@ -59,10 +62,18 @@ class ElectionThread:
         self._elector_loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._ready = threading.Event()
+        self._releases = True
 
     def leads(self) -> bool:
         """Whether it certainly holds the lease."""
         return self._elector is not None and self._elector.leads()
+
+    def let_expire(self) -> None:
+        """See Leadership. The next leader begins only once the lease has expired."""
+        log.warning(
+            "a write whose reply was lost may still be carried out: the lease is not released, and expires by itself"
+        )
+        self._releases = False
 
     @property
     def leader(self) -> str:
@@ -105,8 +116,9 @@ class ElectionThread:
             if elector.leads():
                 self._signal(self.acquired)
                 await first(elector.hold(), self._stop.wait())
-                if elector.leads():
+                if elector.leads() and self._releases:
                     await elector.release()
+                elector.resign()
 
     def _signal(self, event: asyncio.Event) -> None:
         """Set an event in the scheduler's loop."""

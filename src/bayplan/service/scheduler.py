@@ -292,8 +292,9 @@ class Scheduler:
             waiting.reject("", "the scheduler is stopping")
         now = asyncio.get_running_loop().time
         end = now() + seconds
-        for part in (self._services.tasks, self._handle.started):
-            await part.drain(max(0.0, end - now()))
+        if await self._services.tasks.drain(seconds) and self.leadership is not None:
+            self.leadership.let_expire()
+        await self._handle.started.drain(max(0.0, end - now()))
         await asyncio.gather(self._services.status.drain(DRAIN_WRITES), self._services.recorder.drain(DRAIN_WRITES))
 
     def _list_watches(self) -> list[ListWatch[Any]]:

@@ -86,9 +86,12 @@ class Services:
             wake=self.work.set,
             run=self.tasks.start,
             assumptions=self.state,
-            binder=ApiBinder(self.client, self.tasks, self.status, extenders, leads),
+            binder=ApiBinder(self.client, self.tasks, self.status, extenders, leads, self._has_node),
             evictor=ApiEvictor(self.client, self.clock, self.recorder, self.failures),
             statuses=self.status,
             recorder=self.recorder,
             measures=self.metrics,
         )
+
+    def _has_node(self, name: str) -> bool:
+        return self.state.nodes.position(name) is not None

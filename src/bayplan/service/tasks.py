@@ -59,8 +59,11 @@ class PodTasks:
         """How many tasks of a kind are running."""
         return sum(each == what for each, _ in self._running.values())
 
-    async def drain(self, seconds: float) -> None:
-        """Wait for running tasks, and cancel those that take longer."""
+    async def drain(self, seconds: float) -> bool:
+        """Wait for running tasks, and cancel those that take longer.
+
+        Returns whether one of them leaves a write behind that may still be carried out.
+        """
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
@@ -68,7 +71,9 @@ class PodTasks:
                 plugin = unended.awaited_plugin(pod)
                 waits = "" if plugin is None else f": {plugin[1]} of plugin {plugin[0]} goes on"
                 log.warning("%s pod %s was not finished in time%s", what, about_pod(pod), waits)
+        left = bool(self._running) and unended.write_may_arrive()
         await self.cancel()
+        return left
 
     async def cancel(self) -> None:
         """Cancel all tasks, and wait until they have ended. Those that go on are named, and left behind."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import calling
+from bayplan.framework.unknown_writes import is_unknown_in
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,11 @@ def awaited_plugin(pod: PodInfo) -> tuple[str, str] | None:
                     called = frame.f_locals
                     return called["plugin"].name, called["point"]
     return None
+
+
+def write_may_arrive() -> bool:
+    """Return whether a task waits for the outcome of a write (see `unknown_writes`)."""
+    return any(is_unknown_in(frame) for task in asyncio.all_tasks() for frame in _frames(task.get_coro()))
 
 
 def _frames(waiting: Any) -> Iterator[FrameType]:

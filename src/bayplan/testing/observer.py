@@ -16,6 +16,9 @@ from bayplan.client import ApiError, Client, TransportError
 T = TypeVar("T")
 Document = dict[str, Any]
 
+PATIENCE = 100.0
+"""Seconds that `until` waits for a condition. It only ends a test that hangs: a machine may be busy."""
+
 _NOWHERE: Document = {"spec": {}}
 _TRY_AGAIN_SECONDS = 0.1
 _LOOK_SECONDS = 0.05
@@ -98,7 +101,7 @@ class Observer:
         """The events about a pod."""
         return [event for event in self.events if _regards(event, key) and reason in {"", event.get("reason")}]
 
-    async def until(self, condition: Callable[[], T], *, within: float = 15.0) -> T:
+    async def until(self, condition: Callable[[], T], *, within: float = PATIENCE) -> T:
         """Wait until `condition` returns a true value, and return that. It is called after every change and regularly.
 
         Raises AssertionError after `within` seconds. An assertion that fails in `condition` counts as false; the last

@@ -8,19 +8,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Mapping
 
-from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 from msgspec.structs import replace
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, results_of, uid_of
 from bayplan.framework.handle import ApiClient, Handle
-from bayplan.framework.lost_replies import Sleep, read_eventually
 from bayplan.framework.status import Status
+from bayplan.framework.unknown_writes import Sleep, known
 from bayplan.plugins.dynamic_resources.claim_writes import (
     ClaimChanged,
     ClaimNotWritten,
@@ -30,6 +29,7 @@ from bayplan.plugins.dynamic_resources.claim_writes import (
     describing,
     status_of,
     update_status,
+    write_pod_status,
     write_taken,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
@@ -94,7 +94,7 @@ class ClaimBinding:
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             if state.taken:
                 state.wrote_taken = True
-                await write_taken(client, pod, _named(state))
+                await write_taken(client, pod, _named(state), self._sleep)
             return await self._wait(state, pod, node_name)
         except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))
@@ -143,18 +143,23 @@ class ClaimBinding:
             with describing(f"add {what} to claim {key_of(current)}"):
                 return await update_status(client, current)
 
+        def carried_out(current: ResourceClaim) -> None:
+            nonlocal is_written
+            state.claims[index] = current
+            is_written = self._assume(current)
+
         try:
             if extended and is_in_memory(claim):
                 claim = state.claims[index] = await self._created(client, state, node_name)
-            written = state.claims[index] = await self._written(
-                client, claim, write, allocation, (pod.uid, state.group)
-            )
-            await self._assume(written, patient=extended)
+            request = _ClaimWrite(client, claim, write, allocation, (pod.uid, state.group), self._sleep)
+            written = await known(request, self._sleep, carried_out=carried_out)
+            if extended:
+                await self._appearance(written)
             is_written = True
         finally:
             self._end(state, decided_for, written=is_written)
         if extended:
-            await _update_pod(client, state, pod, node_name, written)
+            await _update_pod(client, state, pod, node_name, written, self._sleep)
         return written
 
     def _end(self, state: PodDevices, uid: str, *, written: bool) -> None:
@@ -163,38 +168,18 @@ class ClaimBinding:
             state.held.remove(uid)
             self._allocations.end(uid, written=written)
 
-    async def _written(
-        self,
-        client: ApiClient,
-        claim: ResourceClaim,
-        write: Callable[[ResourceClaim], Awaitable[ResourceClaim]],
-        allocation: AllocationResult | None,
-        user: tuple[str, str],
-    ) -> ResourceClaim:
-        """Write a claim for a user: the UID of the pod, and the name of its PodGroup.
-
-        If the reply is lost, ask the server whether the claim was written. The devices stay
-        taken until the server answers: otherwise they could be allocated to a second claim.
-        """
-        try:
-            return await change(client, claim, write, self._sleep)
-        except ClaimNotWritten as problem:
-            if not problem.sent:
-                raise
-            current: ResourceClaim | None = await read_eventually(client, RESOURCE_CLAIM, claim, self._sleep)
-            if current is None or not _is_written(current, allocation, user):
-                raise
-            return current
-
-    async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
-        """Assume the written claim until its watch event arrives. `patient` waits for the event of a new claim."""
-        deadline = self._handle.monotonic() + (_APPEARANCE_SECONDS if patient else 0.0)
-        while key_of(claim) not in self._claims:
-            if self._handle.monotonic() >= deadline:
-                return
-            await self._sleep(1.0)
-        if version_of(claim) > version_of(self._claims[key_of(claim)]):
+    def _assume(self, claim: ResourceClaim) -> bool:
+        """Assume the written claim until its watch event arrives. Returns whether the claim is known."""
+        known_claim = self._claims.get(key_of(claim))
+        if known_claim is not None and version_of(claim) > version_of(known_claim):
             self._claims.assume(key_of(claim), claim)
+        return known_claim is not None
+
+    async def _appearance(self, claim: ResourceClaim) -> None:
+        """Wait for the event of a new claim, and assume it."""
+        deadline = self._handle.monotonic() + _APPEARANCE_SECONDS
+        while not self._assume(claim) and self._handle.monotonic() < deadline:
+            await self._sleep(1.0)
 
     async def _wait(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
         """Wait until all devices meet their binding conditions."""
@@ -255,6 +240,52 @@ class ClaimBinding:
         return created
 
 
+class _ClaimWrite:
+    """A step that writes a claim for a user, from the version that was read last. Implements unknown_writes.Write.
+
+    `user`: the UID of the pod, and the name of its PodGroup. Each request names the version that it changes, so that
+    none can be carried out after another change.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        claim: ResourceClaim,
+        step: Callable[[ResourceClaim], Awaitable[ResourceClaim]],
+        allocation: AllocationResult | None,
+        user: tuple[str, str],
+        sleep: Sleep,
+    ) -> None:
+        self._client = client
+        self._claim = claim
+        self._uid = uid_of(claim)
+        self._step = step
+        self._allocation = allocation
+        self._user = user
+        self._sleep = sleep
+        self.name = f"the allocation of claim {key_of(claim)}"
+
+    async def send(self) -> ResourceClaim:
+        return await change(self._client, self._claim, self._step, self._sleep)
+
+    async def read(self) -> ResourceClaim:
+        metadata = self._claim.metadata
+        assert metadata is not None
+        self._claim = await self._client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+        return self._claim
+
+    def outcome(self, found: ResourceClaim) -> ResourceClaim | None:
+        """The claim if it is reserved for the user, with the devices of the allocation unless that is None."""
+        if not is_reserved_for(found, *self._user):
+            return None
+        same = self._allocation is None or _devices(allocation_of(found)) == _devices(self._allocation)
+        return found if same else None
+
+    def is_ruled_out(self, found: ResourceClaim) -> bool:
+        """Whether it is another claim of the same name. The step itself finds what else has changed."""
+        return uid_of(found) != self._uid
+
+
 def _named(state: PodDevices) -> list[ClaimedResources]:
     """What the pod takes through claims, with the name that the claim for extended resources has on the server."""
     extended = state.extended_claim
@@ -263,13 +294,6 @@ def _named(state: PodDevices) -> list[ClaimedResources]:
         replace(each, resourceClaimName=name) if each.resourceClaimName == IN_MEMORY_NAME else each
         for each in state.taken
     ]
-
-
-def _is_written(claim: ResourceClaim, allocation: AllocationResult | None, user: tuple[str, str]) -> bool:
-    """Whether the claim is reserved for the user, with the devices of the allocation unless that is None."""
-    if not is_reserved_for(claim, *user):
-        return False
-    return allocation is None or _devices(allocation_of(claim)) == _devices(allocation)
 
 
 def _is_allocated(claim: ResourceClaim, allocation: AllocationResult) -> bool:
@@ -300,8 +324,8 @@ async def _create(client: ApiClient, state: PodDevices, node_name: str) -> Resou
 
 
 async def _update_pod(
-    client: ApiClient, state: PodDevices, pod: PodInfo, node_name: str, claim: ResourceClaim
-) -> Pod | None:
+    client: ApiClient, state: PodDevices, pod: PodInfo, node_name: str, claim: ResourceClaim, sleep: Sleep
+) -> None:
     """Write the assignment of the claim's requests to containers into the pod's status."""
     allocation = state.granted
     if allocation is None or not allocation.mappings:
@@ -317,7 +341,5 @@ async def _update_pod(
         ],
         "resourceClaimName": claim.metadata.name if claim.metadata is not None else "",
     }
-    document = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
-    with describing(f"update pod {pod.key} ExtendedResourceClaimStatus"):
-        patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
-    return patched
+    field = "ExtendedResourceClaimStatus"
+    await write_pod_status(client, pod, {"extendedResourceClaimStatus": status}, field, sleep)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from lightkube.models.core_v1 import Pod
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
@@ -16,27 +17,21 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import FINALIZER, key_of
 from bayplan.framework.handle import ApiClient
-from bayplan.framework.lost_replies import Sleep, may_be_written
+from bayplan.framework.unknown_writes import RuledOut, Sleep, is_conflict, known
 
 _PAUSES = (0.01, 0.01, 0.01, 0.01)
 """Seconds between retries after conflicts. Mirrors retry.DefaultRetry of client-go."""
 
 
-class ClaimChanged(Exception):
+class ClaimChanged(RuledOut):
     """A claim has changed since the decision. The message describes the change."""
 
 
 class ClaimNotWritten(Exception):
-    """A request failed. The message says which one and why.
-
-    `status` is the HTTP status of the reply; None without a reply. `sent`: whether the server may have processed the
-    request nevertheless.
-    """
+    """A request failed. The message says which one and why; the cause is the API client's error."""
 
     def __init__(self, what: str, why: Exception) -> None:
         super().__init__(f"{what}: {getattr(why, 'message', '') or why}")
-        self.status: int | None = getattr(why, "status", None)
-        self.sent = may_be_written(why)
 
 
 @contextmanager
@@ -137,11 +132,6 @@ def status_of(claim: ResourceClaim) -> ResourceClaimStatus:
     return claim.status
 
 
-def is_conflict(error: Exception) -> bool:
-    """Whether a request failed because the object had changed (409)."""
-    return getattr(error, "status", None) == 409
-
-
 def _copied(claim: ResourceClaim) -> ResourceClaim:
     copied = copy.copy(claim)
     copied.metadata = copy.copy(claim.metadata)
@@ -160,8 +150,46 @@ def _metadata(claim: ResourceClaim) -> ObjectMeta:
     return claim.metadata
 
 
-async def write_taken(client: ApiClient, pod: PodInfo, taken: Sequence[ClaimedResources]) -> None:
+async def write_taken(client: ApiClient, pod: PodInfo, taken: Sequence[ClaimedResources], sleep: Sleep) -> None:
     """Write what a pod takes of its node through its claims into its status; nothing clears it."""
-    document = {"metadata": {"uid": pod.uid}, "status": {"nodeAllocatableResourceClaimStatuses": list(taken)}}
-    with describing(f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses"):
-        await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
+    status = {"nodeAllocatableResourceClaimStatuses": list(taken)}
+    await write_pod_status(client, pod, status, "NodeAllocatableResourceClaimStatuses", sleep)
+
+
+async def write_pod_status(
+    client: ApiClient, pod: PodInfo, status: Mapping[str, object], field: str, sleep: Sleep
+) -> None:
+    """Write a field of a pod's status, again and again if the reply is lost: a late request must not be the last."""
+    await known(_StatusWrite(client, pod, status, field), sleep)
+
+
+class _StatusWrite:
+    """A patch of a pod's status. Implements unknown_writes.Write.
+
+    A read decides nothing: after a reply, an earlier request writes the same.
+    """
+
+    def __init__(self, client: ApiClient, pod: PodInfo, status: Mapping[str, object], field: str) -> None:
+        self._client = client
+        self._pod = pod
+        self._status = status
+        self.name = f"the update of {field} of pod {pod.key}"
+        self._doing = f"updating pod {pod.key} {field}"
+
+    async def send(self) -> Pod:
+        document = {"metadata": {"uid": self._pod.uid}, "status": self._status}
+        with describing(self._doing):
+            patched: Pod = await self._client.patch(
+                POD, self._pod.name, document, self._pod.namespace, subresource="status"
+            )
+        return patched
+
+    async def read(self) -> Pod:
+        found: Pod = await self._client.get(POD, self._pod.name, self._pod.namespace)
+        return found
+
+    def outcome(self, found: Pod) -> None:
+        return None
+
+    def is_ruled_out(self, found: Pod) -> bool:
+        return found.metadata is None or found.metadata.uid != self._pod.uid

@@ -19,8 +19,8 @@ from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import UnusableClaim, allocation_of, is_reserved_for, key_of, reservations, uid_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.interface import CycleState
-from bayplan.framework.lost_replies import Sleep
 from bayplan.framework.status import Status
+from bayplan.framework.unknown_writes import Sleep
 from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, delete, status_of, update_status, write_taken
 from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
@@ -116,7 +116,9 @@ class Deallocation:
         self.release(state)
         client = self._handle.client
         if client is not None and state.wrote_taken:
-            self._handle.start(f"clear claimed resources of pod {pod.key}", partial(_clear_taken, client, pod))
+            self._handle.start(
+                f"clear claimed resources of pod {pod.key}", partial(_clear_taken, client, pod, self._sleep)
+            )
         for claim in state.claims[: state.own]:
             if client is not None and allocation_of(claim) is not None and is_reserved_for(claim, pod.uid):
                 self._write("unreserve", claim, partial(_unreserve, client, claim, pod.uid, self._sleep), None)
@@ -178,9 +180,9 @@ async def _write_deallocation(client: ApiClient, claim: ResourceClaim) -> None:
     await update_status(client, current)
 
 
-async def _clear_taken(client: ApiClient, pod: PodInfo) -> None:
+async def _clear_taken(client: ApiClient, pod: PodInfo, sleep: Sleep) -> None:
     try:
-        await write_taken(client, pod, ())
+        await write_taken(client, pod, (), sleep)
     except Exception as error:  # noqa: BLE001 - as upstream: the next attempt overwrites it
         log.warning("cannot clear the claimed resources of pod %s: %s", pod.key, error)
 

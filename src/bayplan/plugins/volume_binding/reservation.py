@@ -29,11 +29,9 @@ from bayplan.api.volumes import (
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.framework.handle import ApiClient, Handle
-from bayplan.framework.lost_replies import Sleep, may_be_written, read_eventually
+from bayplan.framework.unknown_writes import Sleep, known
 from bayplan.plugins.volume_binding.capacity import Planned
 from bayplan.plugins.volume_binding.search import PodVolumes, VolumeSearch
-
-_CONFLICT = 409
 
 
 class BindingFailed(Exception):
@@ -70,31 +68,50 @@ class _Assumed:
     async def write(self, client: ApiClient, sleep: Sleep) -> None:
         """Write the patch. The server rejects it if the object has changed since the decision.
 
-        If the reply is lost, the object is read: if it were released although it is written, the next attempt could
-        choose a second volume on another node. After a conflict it is read, too: another pod of the gang may have
-        written the same.
+        If it were released although it is written, the next attempt could choose a second volume on another node.
         """
-        if self.patch is not None:
-            metadata = self.obj.metadata
-            try:
-                self.obj = await client.patch(self.kind, metadata.name, self.patch, metadata.namespace)
-            except Exception as error:
-                if not may_be_written(error) and getattr(error, "status", None) != _CONFLICT:
-                    raise
-                found = await read_eventually(client, self.kind, self.obj, sleep)
-                if found is None or not self._is_written_in(found):
-                    raise
-                self.obj = found
-        self.written = True
+        if self.patch is None:
+            self.written = True
+        else:
+            request = _PatchWrite(client, self.kind, self.obj, self.patch)
+            await known(request, sleep, carried_out=self._carried_out)
 
-    def _is_written_in(self, found: Any) -> bool:
-        """Whether an object that was read is this one with the change of the patch."""
-        if found.metadata.uid != self.obj.metadata.uid:
-            return False
-        if self.kind is PERSISTENT_VOLUME:
-            mine, reference = self.obj.spec.claimRef, found.spec.claimRef
-            return reference is not None and (reference.uid, reference.name) == (mine.uid, mine.name)
-        return annotations_of(found).get(SELECTED_NODE) == annotations_of(self.obj)[SELECTED_NODE]
+    def _carried_out(self, written: Any) -> None:
+        self.obj, self.written = written, True
+
+
+class _PatchWrite:
+    """The patch of a volume or a claim, which only one version of the object takes. Implements unknown_writes.Write."""
+
+    def __init__(self, client: ApiClient, kind: Kind, assumed: Any, patch: dict[str, Any]) -> None:
+        self._client = client
+        self._kind = kind
+        self._assumed = assumed
+        self._patch = patch
+        self.name = f"the change of {kind.kind} {full_name(assumed)}"
+
+    async def send(self) -> Any:
+        metadata = self._assumed.metadata
+        return await self._client.patch(self._kind, metadata.name, self._patch, metadata.namespace)
+
+    async def read(self) -> Any:
+        metadata = self._assumed.metadata
+        return await self._client.get(self._kind, metadata.name, metadata.namespace)
+
+    def outcome(self, found: Any) -> Any | None:
+        """The object that was read if it has the change of the patch: another pod of the gang may have written it."""
+        if found.metadata.uid != self._assumed.metadata.uid:
+            return None
+        if self._kind is PERSISTENT_VOLUME:
+            mine, reference = self._assumed.spec.claimRef, found.spec.claimRef
+            same = reference is not None and (reference.uid, reference.name) == (mine.uid, mine.name)
+        else:
+            same = annotations_of(found).get(SELECTED_NODE) == annotations_of(self._assumed)[SELECTED_NODE]
+        return found if same else None
+
+    def is_ruled_out(self, found: Any) -> bool:
+        before, now = self._assumed.metadata, found.metadata
+        return (now.uid, now.resourceVersion) != (before.uid, before.resourceVersion)
 
 
 @dataclass(slots=True)
