@@ -50,6 +50,8 @@ def _file_of_module(name: str) -> Path | None:
     """The file of a module. The finders are asked about each package on the way, which `find_spec` would import."""
     path, found = None, None
     parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
     for count in range(1, len(parts) + 1):
         specs = (finder.find_spec(".".join(parts[:count]), path) for finder in sys.meta_path)
         found = next((spec for spec in specs if spec is not None), None)

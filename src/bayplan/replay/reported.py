@@ -31,7 +31,7 @@ def reported_cluster(recording: Recording, decided: RecordedDecision | None = No
                 break
             cluster.decided(each)
         return cluster.snapshot(time, f"{recording.source} at {time:%H:%M:%S}", recording.manifest.setting.kubernetes)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise RecordingError(f"{recording.source} has an object that can't be read: {error}") from None
 
 
