@@ -27,7 +27,7 @@ class Disk:
         self._part = True
 
     def _open(self, *arguments, **options):
-        file = open(*arguments, **options)
+        file = open(*arguments, **options)  # noqa: PTH123, SIM115 - what stands in for open has its arguments
         disk = self
 
         class Refusing:
