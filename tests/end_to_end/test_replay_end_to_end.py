@@ -81,7 +81,7 @@ async def preempt(cluster):
     await cluster.add_nodes(3, cpu="2")
     await cluster.create_fast(pods("low", 6, "1"))
     observer = cluster.observer
-    await observer.until(lambda: all(observer.node_of(key) for key in observer.pods))
+    await observer.until(lambda: all(observer.node_of(key) for key in observer.pods), within=60)
     before = set(observer.pods)
     await cluster.create(pod("important", "2", priorityClassName="high"))
     await observer.until(lambda: observer.node_of("default/important"), within=20)

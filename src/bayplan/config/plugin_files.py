@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import SOURCE_SUFFIXES, SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
@@ -113,12 +113,12 @@ def _split(reference: str) -> tuple[str, str]:
 
 def _import_file(path: Path) -> ModuleType:
     """A file as a module with a unique name, so that it doesn't hide or replace another module."""
-    if not path.is_file():
+    if not path.is_file() or path.suffix not in SOURCE_SUFFIXES:
         raise _no_file(path)
     private = f"_bayplan_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(private, path, loader=_SourceLoader(private, str(path)))
-    if spec is None or spec.loader is None:
-        raise PluginLoadError(f"{path}: is not a Python file")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[private] = module  # dataclasses and msgspec look their modules up there
     try:
