@@ -78,13 +78,13 @@ def time_in(recording: Recording, text: str, option: str) -> datetime:
 def find(runs: Sequence[Recording], wanted: WantedMoment) -> RecordedDecision:
     """The decision that is meant. Ends the process with status 2 if the recording has none."""
     from bayplan.recording.files import RecordingError
-    from bayplan.replay.evictions import Evictions
+    from bayplan.replay.evictions import EvictionsOf
     from bayplan.replay.moments import decisions_of
 
     until = None if wanted.until is None else time_in(runs[0], wanted.until, wanted.option)
     found, last, problem = None, None, ""
     for run in runs:
-        evictions = None if wanted.preemption_of is None else Evictions(wanted.preemption_of)
+        evictions = None if wanted.preemption_of is None else EvictionsOf(wanted.preemption_of)
         try:
             for decided in decisions_of(run, *(() if evictions is None else (evictions.take,))):
                 last = decided

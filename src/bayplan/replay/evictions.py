@@ -37,7 +37,7 @@ class _Victim:
         return self.chosen[-1] if self.chosen else None
 
 
-class Evictions:
+class EvictionsOf:
     """The evictions of the pods that have had a name, in one run. `pod`: `namespace/name`."""
 
     def __init__(self, pod: str) -> None:

@@ -114,19 +114,20 @@ class PodNames:
         return [self._keys.get(uid, uid) for uid in uids]
 
 
+class ReportedMetadata(msgspec.Struct):
+    """What is read of a pod's metadata."""
+
+    uid: str = ""
+    deletionTimestamp: str | None = None
+
+
 class ReportedPod(msgspec.Struct):
     """What is read of a pod's JSON without decoding all of it."""
 
-    class Metadata(msgspec.Struct):
-        """Its metadata."""
-
-        uid: str = ""
-        deletionTimestamp: str | None = None
-
-    metadata: Metadata
+    metadata: ReportedMetadata
 
     @classmethod
-    def read(cls, raw: bytes) -> Metadata:
+    def read(cls, raw: bytes) -> ReportedMetadata:
         """The metadata of an object. Raises RecordingError."""
         try:
             return _pods.decode(raw).metadata

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bayplan.recording.entries import Changed, Evicted, PodDecided
-from bayplan.replay.evictions import Evictions, EvictionsFor
+from bayplan.replay.evictions import EvictionsFor, EvictionsOf
 from bayplan.replay.moments import PodNames, RecordedDecision
 
 BEGAN = datetime(2026, 3, 2, 3, tzinfo=UTC)
@@ -71,7 +71,7 @@ CASES = {
 
 @pytest.mark.parametrize(("happened", "number"), CASES.values(), ids=CASES)
 def test_the_eviction_that_was_sent_is_named(happened, number):
-    evictions = Evictions("default/v")
+    evictions = EvictionsOf("default/v")
     for each in happened:
         evictions.take(each)
     found = evictions.last()
@@ -79,7 +79,7 @@ def test_the_eviction_that_was_sent_is_named(happened, number):
 
 
 def test_the_last_one_until_a_time_is_named():
-    evictions = Evictions("default/v")
+    evictions = EvictionsOf("default/v")
     for each in CASES["another pod of the name"][0]:
         evictions.take(each)
     assert evictions.last(BEGAN + timedelta(seconds=1)).number == 1
