@@ -167,7 +167,7 @@ def _list(runs: Sequence[Recording], output: str) -> None:
                     click.echo(msgspec.json.encode(document))
                 else:
                     what = told(pod, decided.preemptions)
-                    who = f": {', '.join(names.of(victims))}" if victims else ""
+                    who = f" ({', '.join(names.of(victims))})" if victims else ""
                     click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}{who}")
 
 

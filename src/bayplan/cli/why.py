@@ -133,7 +133,7 @@ def _told(decided: RecordedDecision, pod: str, asked: str, names: PodNames, evic
         more = f", with {_pods(others)}," if others else ""
         yield f"pod {pod} was evicted from node {decided.node_for(one.uid)}{more} to make room for pod {asked}"
     yield f"at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC (decision {decided.number:,}), it was decided about pod {asked}:"
-    yield f"  {told(one, decided.preemptions)}{f': {_listed(victims)}' if victims else ''}"
+    yield f"  {told(one, decided.preemptions)}{f' ({_listed(victims)})' if victims else ''}"
     if one is None:
         return
     begin = "to get there, it" if one.node else "before, it had"
