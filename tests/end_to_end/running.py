@@ -21,7 +21,9 @@ from bayplan.config import ExtraPlugin, default_profile
 from bayplan.config.types import Extender
 from bayplan.executor.extenders import have_a_say
 from bayplan.recording.entries import Checkpoint, RecordedEntry, Setting
-from bayplan.recording.files import Recording, encode_frame, prepare_recording, segment_file
+from bayplan.recording.files import Recording, prepare_recording
+from bayplan.recording.frames import FrameEncoder
+from bayplan.recording.places import segment_file
 from bayplan.recording.recorder import DecisionRecorder
 from bayplan.recording.writing import Keep
 from bayplan.replay.redaction import RecordingRedactor
@@ -91,14 +93,14 @@ def redacted_copy(recording: Recording, folder: Path) -> Recording:
     redactor = RecordingRedactor(b"k" * 32)
     manifest = recording.manifest
     assert manifest.began is not None
-    prepare_recording(folder, manifest.setting, manifest.began, manifest.monotonic, redactor)
+    frames = FrameEncoder(prepare_recording(folder, manifest.setting, manifest.began, manifest.monotonic, redactor))
     batches: list[list[RecordedEntry]] = [[]]
     for number, entry in enumerate(recording.entries()):
         if number and isinstance(entry, Checkpoint):
             batches.append([])
         batches[-1].append(entry)
     for number, batch in enumerate(batches, start=1):
-        segment_file(folder, number).write_bytes(encode_frame(redactor.entries(batch)))
+        segment_file(folder, number).write_bytes(frames.encode(redactor.entries(batch)))
     return Recording.open(folder)
 
 

@@ -81,7 +81,7 @@ async def preempt(cluster):
     await cluster.add_nodes(3, cpu="2")
     await cluster.create_fast(pods("low", 6, "1"))
     observer = cluster.observer
-    await observer.until(lambda: all(observer.node_of(key) for key in observer.pods))
+    await observer.until(lambda: all(observer.node_of(key) for key in observer.pods), within=60)
     before = set(observer.pods)
     await cluster.create(pod("important", "2", priorityClassName="high"))
     await observer.until(lambda: observer.node_of("default/important"))
@@ -110,11 +110,17 @@ async def test_recording_of_bayplan_run_answers_questions(run, tmp_path):
     assert len(victims) == 2
 
     answer = bayplan("why", victims[0], "--recording", folder, "--evicted")
-    assert re.match(rf"pod {victims[0]} was evicted from node node-\d, with 1 other pod, to make room for", answer)
+    assert re.match(rf"pod {victims[0]} was evicted from node node-\d, with pod {victims[1]}, to make room for", answer)
     assert "Insufficient cpu" in answer
     answer = bayplan("why", "low-0000", "--recording", folder, "--moved")
     assert re.search(r"pod default/low-0000 was placed on node node-\d", answer)
-    assert "node node-" in bayplan("why", "important", "--recording", folder)
+    answer = bayplan("why", "important", "--recording", folder)
+    assert re.search(r"\n  node node-\d\n  to get there, it evicted pods \S+, \S+ from node node-\d at ", answer)
+    assert all(victim in answer for victim in victims)
+    assert "another scheduler" not in answer
+    assert "default/important: it was placed on node node-" in answer
+    lines = bayplan("replay", folder, "--list", "-o", "json").splitlines()
+    assert [sorted(each["victimNames"]) for line in lines if (each := json.loads(line))["victims"]] == [sorted(victims)]
 
     saved = tmp_path / "before.bayplan"
     stopped = bayplan("replay", folder, "--preemption-of", victims[0], "--save", saved)
@@ -225,6 +231,7 @@ async def test_killed_scheduler_leaves_a_recording(cluster, tmp_path):
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--record", folder) as running:
         await cluster.create_fast(pods("p", 10))
         await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
+        await until(lambda: any(folder.rglob("*.frames")))
         await until(lambda: bayplan("replay", folder, "--list").count("default/p-") == 10)
         await running.kill()
     answer = bayplan("replay", folder)
@@ -241,7 +248,7 @@ async def test_files_that_end_anywhere_can_be_replayed(cluster, tmp_path):
         file.write_bytes(whole[: rng.randrange(len(whole))])
         replayed = replay_of(tmp_path / "run")
         assert replayed.difference is None
-        assert not replayed.problem
+        assert not replayed.problem or (replayed.entries == 0 and "is empty" in replayed.problem)
 
 
 def replay_of(folder):
@@ -284,11 +291,12 @@ async def test_full_disk_ends_the_recording_and_not_the_scheduler(cluster, tmp_p
     await cluster.add_nodes(1)
     async with recorded(cluster, tmp_path / "run") as (_, recorder):
         await cluster.create(pod("first"))
-        await until(lambda: recorder.problem)
+        await until(lambda: "the recording waits" in caplog.text)
         await cluster.create(pod("second"))
         await cluster.observer.until(lambda: cluster.observer.node_of("default/second"))
-    assert "No space left on device" in recorder.problem
-    assert caplog.text.count("the recording has ended, and scheduling goes on") == 1
+    assert "No space left on device" in recorder.problem  # it was tried once more at the end
+    assert caplog.text.count("the recording waits, and scheduling goes on") == 1
+    assert caplog.text.count("the recording has ended") == 1
 
 
 async def test_changed_plugin_is_named(cluster, tmp_path):
@@ -307,15 +315,23 @@ async def test_changed_plugin_is_named(cluster, tmp_path):
         await cluster.observer.until(lambda: cluster.observer.node_of("default/p"))
         running.signal(signal.SIGTERM)
         await running.ended()
-    assert "all are the same" in bayplan("replay", folder)
+    assert "was recorded with plugin only (policy.py, sha256 " in bayplan("replay", folder, status=2)
+    assert "all are the same" in bayplan("replay", folder, "--plugin", policy)
+    for command in (["explain", "p", "--from", folder], ["why", "p", "--recording", folder]):
+        assert "node-0" in bayplan(*command, "--plugin", policy)
+    former = tmp_path / "former" / "policy.py"
+    former.parent.mkdir()
+    former.write_bytes(policy.read_bytes())
     policy.write_text(text.format("!="))
-    answer = bayplan("replay", folder, status=1)
-    assert "that about pod default/p" in answer
-    assert "recorded: node node-0" in answer
-    assert "replayed: node node-1" in answer
-    assert "cause: plugin only has changed" in answer
+    changed = bayplan("replay", folder, "--plugin", policy, status=2)
+    assert "has plugin only (policy.py, sha256 " in changed
+    assert "name the file as it was when it was recorded" in changed
+    both = bayplan("replay", folder, "--plugin", former, "--plugin", policy)
+    assert "chosen another node:                           1" in both
+    usage = bayplan("usage", "--from", folder)
+    assert "1 pod" in usage or "default" in usage
     policy.unlink()
-    assert "no such file" in bayplan("replay", folder, status=2)
+    assert "no such file" in bayplan("replay", folder, "--plugin", policy, status=2)
 
 
 async def test_bad_input_is_one_line(run, tmp_path):
@@ -332,7 +348,7 @@ async def test_bad_input_is_one_line(run, tmp_path):
         "replay", tmp_path / "night" / "run-000001" / "decisions-000001.frames", status=2
     )
     whole = manifest.read_text()
-    manifest.write_text(whole.replace('"version": 1', '"version": 99'))
+    manifest.write_text(whole.replace('"version": 2', '"version": 99'))
     assert "has version 99 of the format" in bayplan("replay", folder, status=2)
     manifest.write_text(whole[: len(whole) // 2])
     assert "recording.json is damaged" in bayplan("replay", folder, status=2)

@@ -34,5 +34,5 @@ def test_the_commands_of_the_page(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "all are the same" in done.stdout
     assert re.search(r"pod default/urgent was placed on node node-\d", done.stdout)
-    assert re.search(r"it preempts \d pods on node node-\d", done.stdout)
+    assert re.search(r"it preempts \d pods? on node node-\d", done.stdout)
     assert "chosen the same node, or one as good" in done.stdout

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import Catalog, PluginLoadError, load_plugins
+from bayplan.config import Catalog, load_plugins
 from bayplan.config.documents import read_document
 from bayplan.config.loading import read_document_of
 from bayplan.config.writing import to_yaml
@@ -25,11 +25,14 @@ from bayplan.recording.entries import (
     RecordedQueued,
     Setting,
 )
-from bayplan.recording.files import Recording, RecordingError, encode_frame, next_run, prepare_recording, segment_file
+from bayplan.recording.files import Recording, RecordingError, next_run, prepare_recording
+from bayplan.recording.frames import FrameEncoder
+from bayplan.recording.places import segment_file
 from bayplan.recording.summaries import LEFT_OUT
 from bayplan.recording.writing import FrameWriter, Keep
 from bayplan.replay.causes import explained
 from bayplan.replay.policies import recorded_policy, setting_of
+from bayplan.replay.recorded_plugins import NamedPlugins
 from bayplan.replay.redaction import RecordingRedactor
 from bayplan.replay.replay import Replay
 from bayplan.versions import DEFAULT_GATES
@@ -208,14 +211,14 @@ def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
         cluster=f"https://{MARK}",
     )
     folder, batches = tmp_path / "run", [list(MARKED)]
-    prepare_recording(folder, setting, BEGAN, 0.0, redactor)
-    writer = FrameWriter(folder, Keep(), lambda: batches.pop() if batches else [], lambda: None, redactor)
+    run = prepare_recording(folder, setting, BEGAN, 0.0, redactor)
+    writer = FrameWriter(folder, run, Keep(), lambda: batches.pop() if batches else [], lambda: None, redactor)
     writer.start()
     writer.close()
     assert writer.problem == ""
     manifest = (folder / "recording.json").read_bytes()
     (frames,) = (path.read_bytes() for path in folder.glob("*.frames"))
-    written = zlib.decompress(frames[8:])
+    written = zlib.decompress(frames[20:])
     assert MARK.encode() in entries.encode_entries(MARKED)
     assert MARK.encode() not in written + manifest
     recording = Recording.open(folder)
@@ -314,22 +317,18 @@ def test_arguments_of_other_plugins_are_left_out():
     assert redactor.left_out == ["the arguments of plugin Mine"]
 
 
-def test_plugins_are_looked_for_where_the_replay_runs(tmp_path, monkeypatch):
-    folder, elsewhere = tmp_path / MARK, tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    folder.mkdir()
-    policy = folder / "policy.py"
+def test_plugins_are_found_by_their_hash(tmp_path):
+    policy = tmp_path / MARK / "policy.py"
+    policy.parent.mkdir()
     policy.write_text("from bayplan import filter_plugin\n\n@filter_plugin\ndef only(pod, node):\n    return None\n")
     plugins = load_plugins([str(policy)])
     text = yaml.dump({"apiVersion": CONFIGURATION["apiVersion"], "kind": CONFIGURATION["kind"]})
     setting = setting_of(text, DEFAULT_GATES, [str(policy)], plugins)
     prepare_recording(tmp_path / "run", setting, BEGAN, 0.0, RecordingRedactor(KEY))
     recording = Recording.open(tmp_path / "run")
-    monkeypatch.chdir(elsewhere)
-    with pytest.raises(PluginLoadError, match=r"policy\.py"):
+    with pytest.raises(RecordingError, match=r"plugin only \(policy\.py, sha256 \w+\): name your own copy"):
         recorded_policy(recording)
-    monkeypatch.chdir(folder)
-    found = recorded_policy(recording)
+    found = recorded_policy(recording, NamedPlugins([str(policy)]))
     assert [plugin.name for plugin in found.plugins] == ["only"]
     assert found.changed == ()
 
@@ -356,8 +355,9 @@ def redacted_version(folder: Path, change=lambda entry: entry) -> Recording:
     """The recording of tests/data, redacted."""
     recording, redactor = Recording.open(VERSIONS[-1]), RecordingRedactor(KEY)
     manifest = recording.manifest
-    prepare_recording(folder, manifest.setting, manifest.began, manifest.monotonic, redactor)
-    segment_file(folder, 1).write_bytes(encode_frame([change(each) for each in redactor.entries(recording.entries())]))
+    frames = FrameEncoder(prepare_recording(folder, manifest.setting, manifest.began, manifest.monotonic, redactor))
+    changed = [change(each) for each in redactor.entries(recording.entries())]
+    segment_file(folder, 1).write_bytes(frames.encode(changed))
     return Recording.open(folder)
 
 

@@ -63,9 +63,10 @@ def import_(
     from bayplan.history.sources.audit import import_audit
     from bayplan.history.sources.k8shark import import_k8shark, is_k8shark
     from bayplan.history.sources.kwok import import_kwok, is_kwok_recording
-    from bayplan.history.sources.recorded import import_recording, is_recording
+    from bayplan.history.sources.recorded import import_recording
     from bayplan.history.sources.simkube import import_simkube, is_simkube
     from bayplan.history.sources.trace import import_trace, is_trace
+    from bayplan.recording.places import is_recording
 
     traces = [path for path in files if is_trace(path)]
     if bool(files) == (url is not None):

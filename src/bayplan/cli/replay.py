@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bayplan.recording.files import Recording
     from bayplan.replay.candidates import OtherDecisions
     from bayplan.replay.policies import Policy
+    from bayplan.replay.recorded_plugins import NamedPlugins
     from bayplan.replay.replay import Replayed
 
 EXIT_DIFFERENT = 1
@@ -35,7 +36,10 @@ EXIT_DIFFERENT = 1
     "--pack", metavar="FILE", help="Write the recording to one file, which can be mailed, and replay nothing."
 )
 @click.option("--config", type=YAML_FILE, metavar="FILE", help="Ask another configuration at the same moments.")
-@plugin_option("Ask with these plugins at the same moments: a file, or a module. May be repeated.")
+@plugin_option(
+    "A plugin that was recorded, found by its hash: a recording's own are never loaded. Any other one is asked at the "
+    "same moments. A file, or a module. May be repeated."
+)
 @click.option("--emulated-version", "version", metavar="VERSION", help="Ask as another version of Kubernetes.")
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="Differences to show; 0: all.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
@@ -61,32 +65,34 @@ def replay(
     with errors_reported():
         from bayplan.recording.files import Recording, pack_recording
         from bayplan.replay.policies import recorded_policy
+        from bayplan.replay.recorded_plugins import NamedPlugins
 
         if pack is not None:
             pack_recording(recording, Path(pack))
             click.echo(f"Wrote {pack}")
             return
-        runs = Recording.runs(recording)
+        runs, named = Recording.runs(recording), NamedPlugins(plugins)
         if listing:
             _list(runs, output)
             return
+        others = tuple(named.others(runs))
         if stepping:
             from bayplan.cli.replay_steps import Steps
 
-            Steps(runs[-1], recorded_policy(runs[-1])).run()
+            Steps(runs[-1], recorded_policy(runs[-1], named)).run()
             return
-        if config is not None or plugins or version is not None:
+        if config is not None or others or version is not None:
             if wanted.given:
                 raise click.UsageError("--until, --pod and --preemption-of stop a replay: not with another policy")
             for run in runs:
-                _ask_another(run, recorded_policy(run), (config, plugins, version), limit, output)
+                _ask_another(run, recorded_policy(run, named), (config, others, version), limit, output)
         elif wanted.given:
-            _stop_before(runs, wanted, snapshot, output)
+            _stop_before(runs, wanted, named, snapshot, output)
         elif snapshot is not None:
             raise click.UsageError("--save needs a moment: --until, --pod or --preemption-of")
         else:
             for run in runs:
-                _replay(run, recorded_policy(run), output)
+                _replay(run, recorded_policy(run, named), output)
 
 
 def _replay(recording: Recording, policy: Policy, output: str) -> None:
@@ -100,7 +106,7 @@ def _replay(recording: Recording, policy: Policy, output: str) -> None:
         found.difference = explained(found.difference, run, policy.plugins, policy.changed)
     if output == "json":
         click.echo(json.dumps(_document(found), indent=2))
-    else:
+    elif found.decisions > found.before or found.difference is not None or not found.problem:
         for line in _lines(found, seconds):
             click.echo(line)
     if found.problem:
@@ -124,7 +130,8 @@ def _lines(found: Replayed, seconds: float) -> list[str]:
             f"  replayed: {difference.replayed}",
             *(f"  cause: {cause}" for cause in difference.causes),
         ]
-    lines = [f"{found.decisions - found.before:,} decisions {span}: all are the same"]
+    count = found.decisions - found.before
+    lines = [f"{count:,} decisions {span}: all are the same" if count else f"no decision was made {span}"]
     lines.append(f"  at the end: {found.nodes:,} nodes, {found.pods:,} pods on them")
     if seconds and length.total_seconds() > 1:
         lines.append(
@@ -146,41 +153,44 @@ def _document(found: Replayed) -> dict[str, object]:
 def _list(runs: Sequence[Recording], output: str) -> None:
     import msgspec
 
-    from bayplan.replay.moments import decisions_of
+    from bayplan.replay.moments import PodNames, decisions_of
     from bayplan.replay.replay import told
 
-    for decided in (decided for run in runs for decided in decisions_of(run)):
-        for pod in decided.pods:
-            if output == "json":
-                click.echo(
-                    msgspec.json.encode({"number": decided.number, "time": decided.time, **msgspec.structs.asdict(pod)})
-                )
-            else:
-                what = told(pod, decided.preemptions)
-                click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}")
+    for run in runs:
+        names = PodNames()
+        for decided in decisions_of(run, names.take):
+            for pod in decided.pods:
+                victims = decided.victims_of(pod.uid)
+                if output == "json":
+                    document = {"number": decided.number, "time": decided.time, **msgspec.structs.asdict(pod)}
+                    document["victimNames"] = names.of(pod.victims or victims)
+                    click.echo(msgspec.json.encode(document))
+                else:
+                    what = told(pod, decided.preemptions)
+                    who = f" ({', '.join(names.of(victims))})" if victims else ""
+                    click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}{who}")
 
 
-def _stop_before(runs: Sequence[Recording], wanted: WantedMoment, snapshot: str | None, output: str) -> None:
-    from bayplan.cli.replay_moments import find, stop_before
-    from bayplan.replay.policies import recorded_policy
+def _stop_before(
+    runs: Sequence[Recording], wanted: WantedMoment, named: NamedPlugins, snapshot: str | None, output: str
+) -> None:
+    from bayplan.cli.replay_moments import cluster_before, find
     from bayplan.replay.replay import told
 
     decided = find(runs, wanted)
-    moment, cluster = stop_before(recorded_policy(decided.run), decided)
-    recorded = [{"pod": each.key, "decided": told(each, moment.preemptions)} for each in moment.recorded]
+    cluster = cluster_before(decided.run, decided, named)
+    recorded = [{"pod": each.key, "decided": told(each, decided.preemptions)} for each in decided.pods]
     if snapshot is not None:
         cluster.save(snapshot)
     if output == "json":
-        document = {"number": moment.number, "time": moment.time.isoformat(), "decisions": recorded}
+        document = {"number": decided.number, "time": decided.time.isoformat(), "decisions": recorded}
         click.echo(json.dumps(document, indent=2))
         return
-    click.echo(f"before decision {moment.number:,}, at {moment.time:%Y-%m-%d %H:%M:%S.%f} UTC")
+    click.echo(f"before decision {decided.number:,}, at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC")
     for each in recorded:
         click.echo(f"  pod {each['pod']}: {each['decided']}")
-    if not recorded:
-        click.echo(f"  pod {moment.queued.pod.key}: no decision is recorded")
     if snapshot is not None:
-        question = f"bayplan explain {moment.queued.pod.key} --from {snapshot}"
+        question = f"bayplan explain {decided.pods[0].key} --from {snapshot}"
         click.echo(f"  {snapshot} has the cluster as the scheduler knew it: {question}")
     else:
         click.echo("  --save FILE writes the cluster as the scheduler knew it")
@@ -220,7 +230,7 @@ def _other_policy(policy: Policy, config: str | None, references: tuple[str, ...
     from bayplan.versions import gates_of
 
     gates = policy.gates if version is None else gates_of(read_version(version))
-    return other_policy(policy, *read_scheduler(config, references, (), gates.version), gates)
+    return other_policy(policy, *read_scheduler(config, references, (), gates.version, policy.plugins), gates)
 
 
 def _other_lines(found: OtherDecisions, limit: int) -> list[str]:

@@ -12,13 +12,14 @@ import click
 
 from bayplan.api.times import time_meant
 from bayplan.cli.insight.cluster_options import with_options
-from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.messages import fail, warn
 
 if TYPE_CHECKING:
     from bayplan.insight import Snapshot
     from bayplan.recording.files import Recording
     from bayplan.replay.moments import RecordedDecision
     from bayplan.replay.policies import Policy
+    from bayplan.replay.recorded_plugins import NamedPlugins
     from bayplan.replay.replay import Moment
 
 
@@ -76,27 +77,38 @@ def time_in(recording: Recording, text: str, option: str) -> datetime:
 
 def find(runs: Sequence[Recording], wanted: WantedMoment) -> RecordedDecision:
     """The decision that is meant. Ends the process with status 2 if the recording has none."""
-    from bayplan.replay.moments import decisions_of, uids_of
+    from bayplan.recording.files import RecordingError
+    from bayplan.replay.evictions import EvictionsOf
+    from bayplan.replay.moments import decisions_of
 
     until = None if wanted.until is None else time_in(runs[0], wanted.until, wanted.option)
-    found, last = None, None
+    found, last, problem = None, None, ""
     for run in runs:
-        victims = frozenset() if wanted.preemption_of is None else uids_of(run, wanted.preemption_of)
-        for decided in decisions_of(run):
-            last = decided
-            late = until is not None and decided.time > until
-            if wanted.pod is None and wanted.preemption_of is None:
-                if late:
-                    return decided
-            elif not late and ((wanted.pod and decided.of(wanted.pod)) or decided.victims & victims):
-                found = decided
+        evictions = None if wanted.preemption_of is None else EvictionsOf(wanted.preemption_of)
+        try:
+            for decided in decisions_of(run, *(() if evictions is None else (evictions.take,))):
+                last = decided
+                late = until is not None and decided.time > until
+                if wanted.pod is None and wanted.preemption_of is None:
+                    if late:
+                        return decided
+                elif not late and wanted.pod and decided.of(wanted.pod):
+                    found = decided
+        except RecordingError as error:
+            problem = problem or str(error)
+        if evictions is not None:
+            found = evictions.last(until) or found
+    if last is None:
+        fail(problem or f"{runs[0].source} has no decisions")
+    if problem:
+        warn([problem])
     if found is None:
         _fail_without(runs, wanted, until, last)
     return found
 
 
 def _fail_without(
-    runs: Sequence[Recording], wanted: WantedMoment, until: datetime | None, last: RecordedDecision | None
+    runs: Sequence[Recording], wanted: WantedMoment, until: datetime | None, last: RecordedDecision
 ) -> NoReturn:
     what, when = "no decision", "" if until is None else f" before {until:%Y-%m-%d %H:%M:%S} UTC"
     if wanted.pod:
@@ -105,11 +117,27 @@ def _fail_without(
         what = f"no decision that evicts pod {wanted.preemption_of}"
     else:
         when = when.replace("before", "after")
-    began = runs[0].manifest.began
-    if last is None or began is None:
-        fail(f"{runs[0].source} has no decisions")
+    began = runs[0].moment(runs[0].manifest.monotonic)
     span = f"it goes from {began:%Y-%m-%d %H:%M:%S} to {last.time:%Y-%m-%d %H:%M:%S} UTC"
     fail(f"the recording has {what}{when}; {span}")
+
+
+def cluster_before(run: Recording, decided: RecordedDecision | None, named: NamedPlugins) -> Snapshot:
+    """The cluster before a decision of a run; None: at its end. Raises RecordingError or PluginLoadError.
+
+    If the user doesn't name the plugins of the run, it is the cluster as it was reported, and a warning says so.
+    """
+    from bayplan.replay.moments import snapshot_at_end
+    from bayplan.replay.policies import recorded_policy
+    from bayplan.replay.reported import reported_cluster
+
+    if named.lacks(run):
+        missing = f"{run.source} was recorded with plugins that --plugin doesn't name"
+        warn([f"{missing}: the cluster is as it was reported, and pods that were being bound count as placed"])
+        return reported_cluster(run, decided)
+    if decided is None:
+        return snapshot_at_end(recorded_policy(run, named).replay(run))
+    return stop_before(recorded_policy(run, named), decided)[1]
 
 
 def stop_before(policy: Policy, decided: RecordedDecision) -> tuple[Moment, Snapshot]:
@@ -128,6 +156,5 @@ def stop_before(policy: Policy, decided: RecordedDecision) -> tuple[Moment, Snap
 
     found = policy.replay(run).run(visit, segment=decided.segment)
     if not reached:
-        why = found.problem or "a decision before it can't be made again"
-        fail(f"decision {decided.number:,} can't be reached: {why}; `bayplan replay {run.source}` says more")
+        fail(f"decision {decided.number:,} can't be reached: {found.why}")
     return reached[0]

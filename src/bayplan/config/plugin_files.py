@@ -11,10 +11,11 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable
+from importlib.machinery import SOURCE_SUFFIXES, SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from bayplan.config.errors import PluginLoadError
 from bayplan.config.profiles import ExtraPlugin
@@ -34,6 +35,30 @@ def load_plugins(references: Iterable[str]) -> list[ExtraPlugin]:
     Raises PluginLoadError, whose message says which reference failed, where and why.
     """
     return [plugin for reference in references for plugin in _load(reference)]
+
+
+def file_of(reference: str) -> Path | None:
+    """The file that a reference names, found without importing anything; None if there is none."""
+    entry = installed_plugins().get(reference)
+    place, _ = _split(reference) if entry is None else (entry.module, "")
+    if entry is None and (place.endswith(".py") or "/" in place):
+        return Path(place)
+    return _file_of_module(place)
+
+
+def _file_of_module(name: str) -> Path | None:
+    """The file of a module. The finders are asked about each package on the way, which `find_spec` would import."""
+    path, found = None, None
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    for count in range(1, len(parts) + 1):
+        specs = (finder.find_spec(".".join(parts[:count]), path) for finder in sys.meta_path)
+        found = next((spec for spec in specs if spec is not None), None)
+        if found is None or (count < len(parts) and found.submodule_search_locations is None):
+            return None
+        path = None if found.submodule_search_locations is None else list(found.submodule_search_locations)
+    return Path(found.origin) if found is not None and found.has_location and found.origin else None
 
 
 def installed_plugins() -> dict[str, EntryPoint]:
@@ -88,12 +113,12 @@ def _split(reference: str) -> tuple[str, str]:
 
 def _import_file(path: Path) -> ModuleType:
     """A file as a module with a unique name, so that it doesn't hide or replace another module."""
-    if not path.is_file():
+    if not path.is_file() or path.suffix not in SOURCE_SUFFIXES:
         raise _no_file(path)
     private = f"_bayplan_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(private, path)
-    if spec is None or spec.loader is None:
-        raise PluginLoadError(f"{path}: is not a Python file")
+    spec = importlib.util.spec_from_file_location(private, path, loader=_SourceLoader(private, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[private] = module  # dataclasses and msgspec look their modules up there
     try:
@@ -102,6 +127,14 @@ def _import_file(path: Path) -> ModuleType:
         del sys.modules[private]
         raise _explain(str(path), error) from error
     return module
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source that is read, and no compiled file that may lie beside it."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def _no_file(path: Path) -> PluginLoadError:

@@ -124,10 +124,17 @@ class Bound(RecordedEntry, gc=False):
 
 
 class Evicted(RecordedEntry, gc=False):
-    """Requests to delete victims ended. `success`: whether all of them are gone or terminating."""
+    """Requests to delete victims ended. `success`: whether all of them are gone or terminating.
+
+    `decision`: the number of the decision that evicts them. `preemptor` and `victims`: uids. Version 1 of the format
+    has none of the three.
+    """
 
     task: int
     success: bool
+    decision: int = 0
+    preemptor: str = ""
+    victims: tuple[str, ...] = ()
 
 
 class Activated(RecordedEntry, gc=False):

@@ -1,18 +1,18 @@
-"""The files of a recording: frames of entries in segments, each compressed and with a checksum.
+"""The files of a recording: a manifest, and segments of frames. See `frames.py`.
 
     run-000001/                       what one process recorded
-        recording.json                the manifest: version, how the scheduler was set up, when it began
+        recording.json                the manifest: version, how the scheduler was set up, when it began, a checksum
         decisions-000001.frames       a segment: frames, one after the other
 
-A frame is its length and the CRC-32 of what follows (4 bytes each, little-endian), and a zlib stream of entries in
-MessagePack. The last frame may be cut, by a kill. A tar file of the folder is a recording, too.
+The last frame may be cut, by a kill. A tar file of the folder is a recording, too. What files say comes from anyone:
+nothing in them is ever imported.
 """
 
 from __future__ import annotations
 
-import struct
+import hashlib
+import secrets
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,59 +22,51 @@ from pathlib import Path
 
 import msgspec
 
-from bayplan.file_replacement import replace_text
-from bayplan.recording.entries import (
-    AnyEntry,
-    RecordedEntry,
-    RecordingRedaction,
-    Setting,
-    decode_entries,
-    encode_entries,
-)
+from bayplan.file_replacement import replace_text, replacing
+from bayplan.recording.entries import AnyEntry, RecordingRedaction, Setting
+from bayplan.recording.frames import RUN_BYTES, FrameReader, RecordingError
+from bayplan.recording.places import MANIFEST, SEGMENT_SUFFIX
+
+__all__ = ["Recording", "RecordingError"]
 
 FORMAT = "bayplan-recording"
-VERSION = 1
-MANIFEST = "recording.json"
-_HEAD = struct.Struct("<II")
-_LARGEST = 1 << 30
-"""More bytes than a frame has, before and after it is inflated."""
-
-
-class RecordingError(Exception):
-    """A recording that can't be used. The message is one line for the user."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.splitlines()))
+VERSION = 2
+FIRST_NUMBERED = 2
+"""The first version of the format with numbered frames, and with a checksum of the manifest."""
+_NO_CHECKSUM = "0" * 64
 
 
 class RecordingManifest(msgspec.Struct):
     """The contents of `recording.json`.
 
-    `began`: when recording began, and `monotonic` is that moment on the scheduler's other clock. `redacted`: whether
-    names and texts were replaced; `left_out` says what was left out then, one line each.
+    `id`: that of the run, in hexadecimal, which its frames have, too. `began`: when recording began, and `monotonic` is
+    that moment on the scheduler's other clock. `redacted`: whether names and texts were replaced; `left_out` says what
+    was left out then, one line each. `checksum`: the SHA-256 of the file with 64 zeros in this place.
     """
 
     format: str = FORMAT
     version: int = VERSION
     bayplan: str = ""
+    id: str = ""
     began: datetime | None = None
     monotonic: float = 0.0
     setting: Setting = msgspec.field(default_factory=Setting)
     redacted: bool = False
     left_out: list[str] = []
-
-
-def encode_frame(entries: list[RecordedEntry]) -> bytes:
-    """A frame of a segment."""
-    body = zlib.compress(encode_entries(entries), 1)
-    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+    checksum: str = ""
 
 
 def prepare_recording(
     folder: Path, setting: Setting, began: datetime, monotonic: float, redaction: RecordingRedaction | None = None
-) -> None:
-    """Create the folder of a recording, and write its manifest. Raises RecordingError."""
-    manifest = RecordingManifest(bayplan=version("bayplan"), began=began, monotonic=monotonic, setting=setting)
+) -> str:
+    """Create the folder of a recording, and write its manifest. Returns the id of the run. Raises RecordingError."""
+    manifest = RecordingManifest(
+        bayplan=version("bayplan"),
+        id=secrets.token_hex(RUN_BYTES),
+        began=began,
+        monotonic=monotonic,
+        setting=setting,
+    )
     if redaction is not None:
         manifest.setting = redaction.setting(setting)
         manifest.redacted, manifest.left_out = True, redaction.left_out
@@ -85,6 +77,7 @@ def prepare_recording(
         _write_manifest(folder, manifest)
     except OSError as error:
         raise RecordingError(f"cannot write {folder}: {error.strerror or error}") from None
+    return manifest.id
 
 
 def note_left_out(folder: Path, left_out: list[str]) -> None:
@@ -95,12 +88,16 @@ def note_left_out(folder: Path, left_out: list[str]) -> None:
 
 
 def _write_manifest(folder: Path, manifest: RecordingManifest) -> None:
-    replace_text(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)).decode() + "\n")
+    manifest.checksum = _NO_CHECKSUM
+    data = msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"
+    manifest.checksum = hashlib.sha256(data).hexdigest()
+    replace_text(folder / MANIFEST, _with(data, _NO_CHECKSUM, manifest.checksum).decode(), private=True)
 
 
-def segment_file(folder: Path, number: int) -> Path:
-    """The file of a segment. The first one has the number 1."""
-    return folder / f"decisions-{number:06}.frames"
+def _with(data: bytes, checksum: str, other: str) -> bytes:
+    """A manifest with another checksum, which is its last field."""
+    before, _, after = data.rpartition(checksum.encode())
+    return before + other.encode() + after
 
 
 def next_run(folder: Path, *, redacted: bool = False) -> Path:
@@ -141,7 +138,13 @@ class Recording:
         folders = sorted(name.rpartition("/")[0] for name in files if name.rpartition("/")[2] == MANIFEST)
         if not folders:
             raise RecordingError(f"{path} is no recording: it has no {MANIFEST}; `bayplan run --record DIR` makes one")
-        return [cls._of(path, folder, files) for folder in folders]
+        runs = [cls._of(path, folder, files) for folder in folders]
+        by_id: dict[str, Recording] = {}
+        for run in runs:
+            first = by_id.setdefault(run.manifest.id or run.source, run)
+            if first is not run:
+                raise RecordingError(f"{run.source} and {first.source} are copies of one run: delete one of them")
+        return runs
 
     @classmethod
     def open(cls, path: Path) -> Recording:
@@ -158,7 +161,7 @@ class Recording:
         segments = sorted(
             (name.removeprefix(inside), read)
             for name, read in files.items()
-            if name.startswith(f"{inside}decisions-") and name.endswith(".frames")
+            if name.startswith(f"{inside}decisions-") and name.endswith(SEGMENT_SUFFIX)
         )
         return cls(source, _manifest(path, files[f"{inside}{MANIFEST}"]()), tuple(segments))
 
@@ -170,14 +173,21 @@ class Recording:
     def entries(self, first: int = 0) -> Iterator[AnyEntry]:
         """The entries of all segments from `first` on, in order.
 
-        Raises RecordingError at a damaged frame. A frame that was cut at the end of the last segment ends it.
+        Raises RecordingError at a frame that is damaged, or doesn't follow the one before, and if there is no entry. A
+        frame that was cut at the end of the last segment ends it.
         """
+        reader, empty = FrameReader(self.manifest.id), True
         for number, (name, read) in enumerate(self._segments[first:], start=first + 1):
             try:
                 data = read()
             except (OSError, EOFError, tarfile.TarError) as error:
                 raise RecordingError(f"cannot read {self.source}/{name}: {error}") from None
-            yield from _entries(f"{self.source}: {name}", data, last=number == len(self._segments))
+            for entry in reader.read(f"{self.source}: {name}", data, last=number == len(self._segments)):
+                empty = False
+                yield entry
+        if empty:
+            what = "its segments have no entries" if self._segments else "its segments (decisions-*.frames) are missing"
+            raise RecordingError(f"{self.source} is empty: {what}, or the scheduler was killed in its first second")
 
     def moment(self, monotonic: float) -> datetime:
         """The date and time of a time on the scheduler's clock."""
@@ -188,17 +198,16 @@ class Recording:
 def pack_recording(folder: Path, target: Path) -> None:
     """Write a recording to one file, which can be mailed. Raises RecordingError."""
     Recording.runs(folder)
+    if folder.is_file():
+        raise RecordingError(f"{folder} is one file already: it can be mailed as it is")
     if target.resolve().is_relative_to(folder.resolve()):
         raise RecordingError(f"{target} is inside of {folder}: name a file elsewhere")
-    unfinished = target.with_name(target.name + ".partial")
     try:
-        with tarfile.open(unfinished, "w") as archive:
+        with replacing(target, private=True) as file, tarfile.open(fileobj=file, mode="w") as archive:
             for path in sorted(folder.rglob("*")):
-                if path.is_file():
+                if path.is_file() and (path.name == MANIFEST or path.suffix == SEGMENT_SUFFIX):
                     archive.add(path, arcname=str(path.relative_to(folder)), filter=_anonymous)
-        unfinished.replace(target)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise RecordingError(f"cannot write {target}: {error.strerror or error}") from None
 
 
@@ -237,30 +246,21 @@ def _manifest(path: Path, data: bytes) -> RecordingManifest:
         raise RecordingError(f"{path} is no recording of decisions: its format is {manifest.format}")
     if manifest.version > VERSION:
         raise RecordingError(
-            f"{path} has version {manifest.version} of the format, and this Bayplan reads up to {VERSION}: use "
-            f"Bayplan {manifest.bayplan} or newer"
+            f"{path} has version {manifest.version} of the format, and this Bayplan, {version('bayplan')}, reads up to "
+            f"{VERSION}: use a newer one ({MANIFEST} says that Bayplan {manifest.bayplan} wrote it)"
         )
+    if manifest.version >= FIRST_NUMBERED or manifest.checksum:
+        _verify(path, data, manifest)
     return manifest
 
 
-def _entries(place: str, data: bytes, *, last: bool) -> Iterator[AnyEntry]:
-    position, number = 0, 0
-    while position < len(data):
-        number += 1
-        where = f"{place} is damaged in frame {number}, at byte {position}"
-        if position + _HEAD.size > len(data):
-            break
-        length, checksum = _HEAD.unpack_from(data, position)
-        body = data[position + _HEAD.size : position + _HEAD.size + length]
-        if len(body) < length:
-            if last and length < _LARGEST:
-                return
-            raise RecordingError(f"{where}: it is cut")
-        if zlib.crc32(body) != checksum:
-            raise RecordingError(f"{where}: its checksum is wrong; what is before it can be replayed")
-        try:
-            inflated = zlib.decompressobj().decompress(body, _LARGEST)
-            yield from decode_entries(inflated)
-        except (zlib.error, msgspec.MsgspecError) as error:
-            raise RecordingError(f"{where}: {error}") from None
-        position += _HEAD.size + length
+def _verify(path: Path, data: bytes, manifest: RecordingManifest) -> None:
+    """Raise RecordingError if a manifest isn't the one that was written."""
+    found = hashlib.sha256(_with(data, manifest.checksum, _NO_CHECKSUM)).hexdigest() if manifest.checksum else ""
+    if not found or found != manifest.checksum:
+        raise RecordingError(
+            f"{path}: {MANIFEST} was changed or damaged after it was written: its checksum is wrong; use the recording "
+            "as it was written"
+        )
+    if len(manifest.id) != 2 * RUN_BYTES or not set(manifest.id) <= set("0123456789abcdef"):
+        raise RecordingError(f"{path}: {MANIFEST} is damaged: it has no id of the run")

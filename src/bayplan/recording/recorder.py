@@ -97,6 +97,8 @@ class DecisionRecorder:
         self._decisions = 0
         self._binding: dict[int, str] = {}
         """The pods of tasks that have not ended, by the number of the task: the binding cycles, and the evictions."""
+        self._decision_of: dict[int, int] = {}
+        """The numbers of the decisions that these tasks carry out."""
         self._segment_began = clock.monotonic()
         self._entries: list[RecordedEntry] = []
         self._waiting_bytes = 0
@@ -104,8 +106,8 @@ class DecisionRecorder:
         self._tasks = 0
         self._inside = 0
         self._on = True
-        self._writer = FrameWriter(folder, self._keep, self._take, self._stopped, redaction)
-        prepare_recording(folder, setting, clock.now(), clock.monotonic(), redaction)
+        run = prepare_recording(folder, setting, clock.now(), clock.monotonic(), redaction)
+        self._writer = FrameWriter(folder, run, self._keep, self._take, self._stopped, redaction)
         self._writer.start()
 
     @property
@@ -272,6 +274,10 @@ class DecisionRecorder:
         number = _TASK.get()
         return _IN_ATTEMPT if number is None else number
 
+    def decision_of(self, task: int) -> int:
+        """The number of the decision that a task carries out, from 1; 0 if it carries none out."""
+        return self._decision_of.get(task, 0)
+
     async def reply(
         self, request: Awaitable[Any], encoded: Callable[[Any], bytes | None], kind: Kind | None = None
     ) -> Any:
@@ -297,6 +303,7 @@ class DecisionRecorder:
     def _task(self, work: Coroutine[Any, Any, None], uid: str) -> Coroutine[Any, Any, None]:
         number = self._next()
         self._binding[number] = uid
+        self._decision_of[number] = self._decisions
         return self._run(number, work)
 
     def _next(self) -> int:
@@ -310,6 +317,7 @@ class DecisionRecorder:
             return await work
         finally:
             self._binding.pop(number, None)
+            self._decision_of.pop(number, None)
 
 
 class _RecordedExtenders:

@@ -97,7 +97,8 @@ class RecordedEvictor:
     async def evict(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         """Delete victims."""
         success = await self._evictor.evict(preemption, victims)
-        self._recorder.add(Evicted([], self._recorder.task, success))
+        task, uids = self._recorder.task, tuple(victim.uid for victim in victims)
+        self._recorder.add(Evicted([], task, success, self._recorder.decision_of(task), preemption.pod.uid, uids))
         return success
 
 

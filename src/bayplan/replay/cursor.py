@@ -50,11 +50,9 @@ class ReplayCursor:
             raise
         found = self._kept.use(number)
         if found is None:
-            why = self._pass.problem or "a decision before it can't be made again"
+            why = self._pass.problem
             self.close()
-            raise RecordingError(
-                f"{self._recording.source}: {why}; `bayplan replay {self._recording.source}` says more"
-            )
+            raise RecordingError(why)
         return found
 
     def close(self) -> None:
@@ -114,7 +112,7 @@ class _Pass:
             found = self._replay.run(self._visit, segment=self._segment)
             if found.stopped:
                 return
-            self.problem = found.problem
+            self.problem = found.why
             scheduler, ended = self._replay.scheduler, found.ended or found.began
             if found.difference is None and scheduler is not None and ended is not None:
                 self._kept[found.decisions + 1] = self._maker.make(

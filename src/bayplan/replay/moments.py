@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,31 +30,52 @@ class RecordedDecision:
     time: datetime
     pods: tuple[PodDecided, ...]
     preemptions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    placed: tuple[str, ...] = ()
+    """The uids of the pods that were assumed on their nodes."""
 
     @property
     def victims(self) -> frozenset[str]:
         """The uids of the pods that are evicted."""
         return frozenset(uid for _, _, victims in self.preemptions for uid in victims)
 
+    def victims_of(self, uid: str) -> tuple[str, ...]:
+        """The uids of the pods that are evicted for a pod."""
+        return tuple(victim for each, _, victims in self.preemptions if each == uid for victim in victims)
+
+    def node_for(self, uid: str) -> str:
+        """The node on which pods are evicted for a pod; "" if there is none."""
+        return next((node for each, node, _ in self.preemptions if each == uid), "")
+
     def of(self, pod: str) -> PodDecided | None:
         """What was decided about a pod, by `namespace/name`."""
         return next((each for each in self.pods if each.key == pod), None)
 
 
-def decisions_of(recording: Recording) -> Iterator[RecordedDecision]:
-    """All decisions of a run, without a replay, up to where it can be read."""
-    with suppress(RecordingError):
-        for each in decisions_and_reports(recording):
-            if isinstance(each, RecordedDecision):
-                yield each
+Report = entries.Changed | entries.Checkpoint | entries.Evicted
+"""What a scheduler was told, as far as it is read without a replay."""
 
 
-def decisions_and_reports(
-    recording: Recording,
-) -> Iterator[RecordedDecision | tuple[datetime, entries.Changed | entries.Checkpoint]]:
+def decisions_of(
+    recording: Recording, *others: Callable[[RecordedDecision | Report], None]
+) -> Iterator[RecordedDecision]:
+    """All decisions of a run, without a replay. `others` get all that `decisions_and_reports` has.
+
+    Raises RecordingError where the run can't be read on.
+    """
+    for each in decisions_and_reports(recording):
+        if isinstance(each, RecordedDecision):
+            for other in others:
+                other(each)
+            yield each
+        else:
+            for other in others:
+                other(each[1])
+
+
+def decisions_and_reports(recording: Recording) -> Iterator[RecordedDecision | tuple[datetime, Report]]:
     """All decisions of a run, without a replay, and between them what was reported to the scheduler, with the time.
 
-    Checkpoints are among the reports. Raises RecordingError where the run can't be read on.
+    Raises RecordingError where the run can't be read on.
     """
     number, segment, time = 0, 0, recording.moment(recording.manifest.monotonic)
     first = True
@@ -64,33 +84,63 @@ def decisions_and_reports(
             segment += not first
             number, time = entry.decisions, recording.moment(entry.at)
             yield time, entry
-        elif isinstance(entry, entries.Changed):
+        elif isinstance(entry, entries.Changed | entries.Evicted):
             yield time, entry
         elif isinstance(entry, entries.Popped):
             time = recording.moment(entry.at)
         elif isinstance(entry, PlanMade):
             number += 1
-            yield RecordedDecision(recording, segment, number, time, entry.decisions, entry.preemptions)
+            yield RecordedDecision(recording, segment, number, time, entry.decisions, entry.preemptions, entry.placed)
         first = False
 
 
+class PodNames:
+    """The names of pods by uid, as far as a run has reported them."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, str] = {}
+
+    def take(self, what: RecordedDecision | Report) -> None:
+        """Take in the next thing that a run has."""
+        if isinstance(what, RecordedDecision):
+            self._keys |= {pod.uid: pod.key for pod in what.pods}
+        elif isinstance(what, entries.Checkpoint):
+            self._keys |= {uid_of(each.raw): each.key for each in what.objects if each.kind == POD.kind}
+        elif isinstance(what, entries.Changed) and what.kind == POD.kind and what.raw is not None:
+            self._keys[uid_of(what.raw)] = what.key
+
+    def of(self, uids: Iterable[str]) -> list[str]:
+        """Names, in the same order; the uid of a pod that isn't known."""
+        return [self._keys.get(uid, uid) for uid in uids]
+
+
+class ReportedMetadata(msgspec.Struct):
+    """What is read of a pod's metadata."""
+
+    uid: str = ""
+    deletionTimestamp: str | None = None
+
+
+class ReportedPod(msgspec.Struct):
+    """What is read of a pod's JSON without decoding all of it."""
+
+    metadata: ReportedMetadata
+
+    @classmethod
+    def read(cls, raw: bytes) -> ReportedMetadata:
+        """The metadata of an object. Raises RecordingError."""
+        try:
+            return _pods.decode(raw).metadata
+        except msgspec.MsgspecError as error:
+            raise RecordingError(f"the recording has an object that can't be read: {error}") from None
+
+
+_pods = msgspec.json.Decoder(ReportedPod)
+
+
 def uid_of(raw: bytes) -> str:
-    """The uid of an object's JSON; "" if it has none. Raises msgspec.MsgspecError."""
-    return msgspec.json.decode(raw, type=_Object).metadata.uid
-
-
-def uids_of(recording: Recording, pod: str) -> frozenset[str]:
-    """The uids that pods of a name have had."""
-    found = set()
-    try:
-        for entry in recording.entries():
-            if isinstance(entry, entries.Changed) and entry.kind == POD.kind and entry.key == pod and entry.raw:
-                found.add(uid_of(entry.raw))
-            elif isinstance(entry, entries.Checkpoint):
-                found |= {each.uid for each in entry.placed if each.key == pod}
-    except (RecordingError, msgspec.MsgspecError):
-        return frozenset(found)
-    return frozenset(found)
+    """The uid of an object's JSON; "" if it has none. Raises RecordingError."""
+    return ReportedPod.read(raw).uid
 
 
 def snapshot_at(scheduler: ReplayedScheduler, time: datetime, source: str) -> Snapshot:
@@ -117,7 +167,7 @@ class SnapshotMaker:
                 node = _assumed_node(scheduler, obj) if kind is POD else ""
                 old = before.get(key)
                 if old is None or old[0] is not obj or old[1] != node:
-                    raw = _pod(obj, node) if kind is POD else bare(encode(obj))
+                    raw = with_node(bare(obj.raw), node) if kind is POD else bare(encode(obj))
                     old = obj, node, raw if old is None or old[2] != raw else old[2]
                 known[key] = old
             self._known[kind] = known
@@ -131,8 +181,7 @@ def snapshot_at_end(replay: Replay) -> Snapshot:
     recording = replay.recording
     found = replay.run(segment=max(recording.segments - 1, 0))
     if found.problem or found.difference is not None or replay.scheduler is None:
-        reason = found.problem or "a decision can't be made again"
-        raise RecordingError(f"{recording.source}: {reason}; `bayplan replay {recording.source}` says more")
+        raise RecordingError(found.why)
     ended = found.ended or recording.moment(recording.manifest.monotonic)
     return snapshot_at(replay.scheduler, ended, f"{recording.source} at {ended:%H:%M:%S}")
 
@@ -142,18 +191,12 @@ def _assumed_node(scheduler: ReplayedScheduler, pod: PodInfo) -> str:
     return "" if placed is None else placed.node_name
 
 
-def _pod(pod: PodInfo, assumed: str) -> bytes:
-    raw = bare(pod.raw)
-    if not assumed:
+def with_node(raw: bytes, node: str) -> bytes:
+    """The JSON of a pod as if it were on a node; "": as it is."""
+    if not node:
         return raw
     document = msgspec.json.decode(raw)
-    document["spec"]["nodeName"] = assumed
+    if document["spec"].get("nodeName"):
+        return raw
+    document["spec"]["nodeName"] = node
     return encode(document)
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata

@@ -1,23 +1,25 @@
-"""How a recorded scheduler decides: its configuration, gates and plugins, made again from the recording."""
+"""How a recorded scheduler decides: its configuration and gates as recorded, and the plugins that the user names.
+
+Nothing that a recording says is imported; `recorded_plugins.py` has the rule.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles, load_plugins
+from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.config.documents import read_document
 from bayplan.config.loading import read_document_of
 from bayplan.config.profiles import profile_of_all
 from bayplan.executor.extenders import have_a_say
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
-from bayplan.recording.entries import RecordedPlugin, Setting
+from bayplan.recording.entries import Setting
 from bayplan.recording.files import Recording, RecordingError
+from bayplan.replay.recorded_plugins import NamedPlugins, beside, recorded_plugins
 from bayplan.replay.replay import Replay
 from bayplan.versions import VERSIONS, FeatureGates, gates_of
 
@@ -44,8 +46,12 @@ class Policy:
         return Replay(recording, self.build_profiles, self.asks_extenders if self.configuration.extenders else None)
 
 
-def recorded_policy(recording: Recording) -> Policy:
-    """The policy of a recording. Raises ConfigurationError, PluginLoadError or RecordingError."""
+def recorded_policy(recording: Recording, named: NamedPlugins | None = None) -> Policy:
+    """The policy of a recording, with the plugins that the user names.
+
+    Raises ConfigurationError, PluginLoadError or RecordingError.
+    """
+    named = named or NamedPlugins()
     manifest = recording.manifest
     setting = manifest.setting
     if setting.kubernetes not in VERSIONS:
@@ -55,14 +61,10 @@ def recorded_policy(recording: Recording) -> Policy:
         )
     on = [name for name, value in setting.gates.items() if value]
     gates = gates_of(setting.kubernetes).but(*on, off=tuple(set(setting.gates) - set(on)))
-    plugins = load_plugins([each.reference for each in setting.plugins])
+    plugins = named.recorded(recording)
     document = read_document(setting.configuration, f"{recording.source}: the configuration")
     loaded = read_document_of(document, Catalog(plugins, gates))
-    changed = [
-        f"plugin {', '.join(each.names)} has changed: {each.reference} is not the file that was recorded"
-        for each in setting.plugins
-        if each.sha256 and digest_of(each.reference) != each.sha256
-    ]
+    changed = named.unverified(recording)
     changed += [f"the recording is redacted: it lacks {what}" for what in manifest.left_out]
     if manifest.bayplan != version("bayplan"):
         changed.append(f"it was recorded by Bayplan {manifest.bayplan}, and this is {version('bayplan')}")
@@ -77,11 +79,11 @@ def other_policy(
 ) -> Policy:
     """A policy to ask in place of a recorded one. Without a configuration, it has the recorded profiles' names.
 
-    `plugins`: without any, those that were recorded. `gates`: by default the recorded ones.
+    `plugins`: beside those that were recorded. `gates`: by default the recorded ones.
     """
     gates = recorded.gates if gates is None else gates
+    plugins = beside(recorded.plugins, plugins)
     if configuration is None:
-        plugins = plugins or recorded.plugins
         names = [profile.schedulerName for profile in recorded.configuration.profiles]
         profiles = [profile_of_all(name, Catalog(plugins, gates)) for name in names]
         configuration = KubeSchedulerConfiguration(profiles=profiles)
@@ -92,26 +94,4 @@ def setting_of(
     configuration: str, gates: FeatureGates, references: Sequence[str], plugins: Sequence[ExtraPlugin]
 ) -> Setting:
     """What is recorded about a policy. `configuration`: in YAML. `references`: as in `--plugin`, of the `plugins`."""
-    recorded = []
-    for reference in references:
-        names = tuple(plugin.name for plugin in load_plugins([reference]))
-        path = _file(reference)
-        recorded.append(RecordedPlugin(reference if path is None else str(path.resolve()), names, digest_of(reference)))
-    named = {name for each in recorded for name in each.names}
-    recorded += [RecordedPlugin(plugin.name, (plugin.name,)) for plugin in plugins if plugin.name not in named]
-    return Setting(configuration, gates.version, gates.chosen, tuple(recorded))
-
-
-def digest_of(reference: str) -> str:
-    """The SHA-256 of a plugin's file; "" for a module, and for a file that can't be read."""
-    path = _file(reference)
-    try:
-        return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
-
-
-def _file(reference: str) -> Path | None:
-    place, colon, name = reference.rpartition(":")
-    path = Path(place if colon and name.isidentifier() else reference)
-    return path if path.suffix == ".py" else None
+    return Setting(configuration, gates.version, gates.chosen, recorded_plugins(references, plugins))

@@ -19,12 +19,14 @@ from bayplan.replay.candidates import OtherPolicy
 from bayplan.replay.cursor import ReplayCursor
 from bayplan.replay.moments import RecordedDecision, decisions_and_reports, uid_of
 from bayplan.replay.policies import Policy, recorded_policy
+from bayplan.replay.recorded_plugins import NamedPlugins
 from bayplan.replay.replay import Moment, told
 
 
 class RecordingMoments:
     """The moments of a recording, one before each decision and one at the end: moment n is after n decisions.
 
+    `named`: the plugins that the user names, as for `recorded_policy`.
     Raises RecordingError for a recording without decisions, and what `recorded_policy` raises. `snapshot` is not for
     use in several threads at once.
 
@@ -34,11 +36,11 @@ class RecordingMoments:
         notes: what can't be read, and why policies may not be what was recorded, one line each.
     """
 
-    def __init__(self, runs: Sequence[Recording]) -> None:
+    def __init__(self, runs: Sequence[Recording], named: NamedPlugins | None = None) -> None:
         self.steps: list[Step] = []
         self.source = runs[-1].source if len(runs) == 1 else f"{runs[0].source} and {len(runs) - 1} more runs"
         self._decisions: list[RecordedDecision] = []
-        self._policies = {id(run): recorded_policy(run) for run in runs}
+        self._policies = {id(run): recorded_policy(run, named) for run in runs}
         self._runs = runs
         self._cursor: tuple[Recording, ReplayCursor] | None = None
         problems = []
@@ -123,8 +125,7 @@ class RecordingMoments:
             return NextDifference(reached, reached - 1, differences[0].other, skipped), True
         ends = next((n for n in range(reached, len(self)) if self._decisions[n].run is not run), len(self))
         if not found.stopped and reached < ends:
-            why = found.problem or "a decision can't be made again"
-            raise RecordingError(f"{run.source}: {why}; `bayplan replay {run.source}` says more")
+            raise RecordingError(found.why)
         return NextDifference(None, reached, skipped=skipped), found.stopped
 
     def close(self) -> None:
@@ -154,7 +155,7 @@ class _Reader:
                     yield from self._decision(each)
                 elif isinstance(each[1], entries.Checkpoint):
                     self._checkpoint(each[1])
-                else:
+                elif isinstance(each[1], entries.Changed):
                     yield from self._reported(each[0], each[1])
         except (RecordingError, msgspec.MsgspecError) as error:
             self.problem = str(error)

@@ -103,7 +103,9 @@ class RecordingRedactor:
                 return replace(entry, uids=self._uids(entry.uids))
             case Checkpoint():
                 return self._checkpoint(entry)
-            case GaveWay() | Began() | Evicted() | RecordingEnded():
+            case Evicted():
+                return replace(entry, preemptor=self._uid(entry.preemptor), victims=self._uids(entry.victims))
+            case GaveWay() | Began() | RecordingEnded():
                 return entry
             case _:
                 assert_never(entry)

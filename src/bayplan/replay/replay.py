@@ -75,6 +75,14 @@ class Replayed:
     """Whether the recording ends with the scheduler's end. If not, the scheduler was killed, or still runs."""
     nodes: int = 0
     pods: int = 0
+    source: str = ""
+    """The recording, for messages."""
+
+    @property
+    def why(self) -> str:
+        """Why the replay didn't get where it was to go."""
+        other = f"{self.source}: a decision can't be made again; `bayplan replay {self.source}` says why"
+        return self.problem or other
 
 
 Visit = Callable[[Moment], bool]
@@ -120,7 +128,7 @@ class Replay:
             self.recording.manifest.setting, self.build_profiles, self._planned, self.have_a_say
         )
         self._scheduler = scheduler
-        found = Replayed(began=self.recording.manifest.began)
+        found = Replayed(began=self.recording.manifest.began, source=self.recording.source)
         try:
             self._replay(scheduler, found, visit)
         except RecordingError as error:
@@ -252,5 +260,5 @@ def told(decision: PodDecided | None, preemptions: tuple[tuple[str, str, tuple[s
     text = f"{decision.outcome}: {decision.message}"
     for uid, node, victims in preemptions:
         if uid == decision.uid:
-            text += f"; it preempts {len(victims)} pods on node {node}"
+            text += f"; it preempts {len(victims)} pod{'s' if len(victims) != 1 else ''} on node {node}"
     return text

@@ -26,6 +26,7 @@ from bayplan.framework.profile import Profile
 from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.recording import entries
 from bayplan.recording.entries import AnyEntry, Changed, Checkpoint, Setting
+from bayplan.recording.frames import RecordingError
 from bayplan.replay.ports import ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
 from bayplan.replay.restoring import RestoredQueue, restore_queue, restore_state
 from bayplan.replay.tasks import ReplayedTask, ReplayedTasks
@@ -184,7 +185,7 @@ class ReplayedScheduler:
         self.queue.activate(pods, self.clock.monotonic())
 
     def _change(self, entry: Changed) -> None:
-        kind = self._kinds.get(entry.kind) or kind_of(entry.kind)
+        kind = self._kinds.get(entry.kind) or _kind(entry.kind)
         handler = self._handlers.get(entry.kind)
         if handler is None:
             handler = self._handlers[entry.kind] = (
@@ -207,3 +208,10 @@ class ReplayedScheduler:
             pod = self._decoder.decode(raw)
             return pod.with_atomic_resizes() if self._receiver.gates.enabled("AtomicResizes") else pod
         return SentNode.read(raw) if kind is NODE else decode(kind.type, raw)
+
+
+def _kind(name: str) -> Kind:
+    try:
+        return kind_of(name)
+    except ValueError as error:
+        raise RecordingError(f"the recording has an object of an odd kind: {error}") from None

@@ -193,6 +193,11 @@ def cluster_options(command: Command) -> Command:
     return with_options(_asking(command), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
 
 
+def state_options(command: Command) -> Command:
+    """Add the same options to a command that decides nothing: it needs no plugins of a recording."""
+    return with_options(_asking(command, decides=False), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
+
+
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
     """Add all shared options, with a `--config` that may be given twice: the second one is `AskedCluster.other`.
 
@@ -218,7 +223,7 @@ def _two(files: tuple[str, ...]) -> tuple[str | None, ...]:
     return files if len(files) == 2 else (None, *files)
 
 
-def _asking(command: Command, path_argument: str = "") -> Command:
+def _asking(command: Command, path_argument: str = "", *, decides: bool = True) -> Command:
     @functools.wraps(command)
     def call(
         kubeconfig: str | None,
@@ -247,12 +252,15 @@ def _asking(command: Command, path_argument: str = "") -> Command:
             source = source_of(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
             chosen = None if version is None else read_version(version)
-            schedulers = [read_scheduler(file, plugins, names, chosen) for file in files]
-            labels = _selector(selector)
-            moment, policy = moment_of(source, at), None
+            moment, policy = moment_of(source, at, plugins), None
+            references = plugins if moment is None else moment.other_plugins()
             if moment is not None:
                 with reporting(f"Reading {source.path}"):
-                    policy, snapshot = moment.policy(), moment.read()
+                    policy = moment.policy(needed=decides and not (all(files) or references or names))
+                    snapshot = moment.read()
+            recorded = () if policy is None else policy.plugins
+            schedulers = [read_scheduler(file, references, names, chosen, recorded) for file in files]
+            labels = _selector(selector)
             if policy is not None:
                 known = (policy.configuration, policy.plugins)
                 schedulers = [known if each == (None, ()) and not names else each for each in schedulers]
@@ -275,11 +283,11 @@ def _asking(command: Command, path_argument: str = "") -> Command:
     return call
 
 
-def moment_of(source: SourceOptions, at: str | None) -> MomentFile | None:
-    """The moment of a recording or a history that is the source; None for any other source."""
+def moment_of(source: SourceOptions, at: str | None, references: tuple[str, ...]) -> MomentFile | None:
+    """The moment of a recording or a history that is the source; None for any other source. See `MomentFile`."""
     from bayplan.cli.insight.moments import moment_source
 
-    found = moment_source(source.path, at)
+    found = moment_source(source.path, at, references)
     if found is None and at is not None:
         raise click.UsageError("--at names a moment of a recording or a history: use it with --from and one")
     return found
@@ -300,11 +308,16 @@ def source_of(kubeconfig: str | None, context: str | None, path: str | None) -> 
 
 
 def read_scheduler(
-    config: str | None, references: Sequence[str], names: Sequence[str] = (), version: str | None = None
+    config: str | None,
+    references: Sequence[str],
+    names: Sequence[str] = (),
+    version: str | None = None,
+    recorded: Sequence[ExtraPlugin] = (),
 ) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
     """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError.
 
-    `names`: those of the profile of the configuration; without one, see `with_names`.
+    `names`: those of the profile of the configuration; without one, see `with_names`. `recorded`: plugins of a
+    recording, which the configuration may name, too.
     """
     if config is None and not references:
         return None, ()
@@ -312,6 +325,10 @@ def read_scheduler(
     from bayplan.versions import NEWEST, gates_of
 
     plugins = load_plugins(references)
+    if recorded:
+        from bayplan.replay.recorded_plugins import beside
+
+        plugins = beside(recorded, plugins)
     if config is None:
         return None, plugins
     reading = read_configuration(Path(config), plugins, gates_of(version or NEWEST))

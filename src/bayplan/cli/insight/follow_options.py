@@ -92,9 +92,12 @@ def follow_options(command: Command) -> Command:
             source = source_of(kubeconfig, context, path)
             chosen = None if version is None else read_version(version)
             gates = None if chosen is None else with_gangs(gates_of(chosen))
-            scheduler = with_names(read_scheduler(config, plugins, names, chosen), names, gates or USUAL_GATES)
-            moment = moment_of(source, at)
+            moment = moment_of(source, at, plugins)
             recorded = None if moment is None else moment.policy()
+            references = plugins if moment is None else moment.other_plugins()
+            beside = () if recorded is None else recorded.plugins
+            scheduler = read_scheduler(config, references, names, chosen, beside)
+            scheduler = with_names(scheduler, names, gates or USUAL_GATES)
             if recorded is None:
                 configured = _with_settings(scheduler, settings, gates or USUAL_GATES)
                 return command(Followed(source, *configured, seed, gates, moment), **others)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayplan.cli.insight.messages import fail
+from bayplan.recording.places import is_recording
 
 if TYPE_CHECKING:
     from bayplan.history.moments import HistoryMoments
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from bayplan.recording.files import Recording
     from bayplan.replay.policies import Policy
     from bayplan.replay.recorded_moments import RecordingMoments
-
-_MAGIC_AT, _MAGIC = 257, b"ustar"
-"""Where a tar file says that it is one."""
+    from bayplan.replay.recorded_plugins import NamedPlugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,32 @@ class MomentFile:
     at: str | None
     recorded: bool
     """Whether it is a recording."""
+    references: tuple[str, ...] = ()
+    """What the user names with `--plugin`."""
 
-    def policy(self) -> Policy | None:
-        """What decided in a recording; None for a history. Raises RecordingError or PluginLoadError."""
+    def policy(self, *, needed: bool = True) -> Policy | None:
+        """What decided in a recording; None for a history. Raises RecordingError or PluginLoadError.
+
+        `needed`: if it isn't, None also stands for a policy whose plugins the user doesn't name.
+        """
         from bayplan.replay.policies import recorded_policy
 
-        return recorded_policy(self._run()) if self.recorded else None
+        if not self.recorded:
+            return None
+        run = self._run()
+        return None if not needed and self._named.lacks(run) else recorded_policy(run, self._named)
+
+    def other_plugins(self) -> tuple[str, ...]:
+        """The references that don't name plugins of the recording. Raises RecordingError."""
+        from bayplan.recording.files import Recording
+
+        return tuple(self._named.others(Recording.runs(Path(self.path)))) if self.recorded else self.references
+
+    @property
+    def _named(self) -> NamedPlugins:
+        from bayplan.replay.recorded_plugins import NamedPlugins
+
+        return NamedPlugins(self.references)
 
     def _run(self) -> Recording:
         from bayplan.cli.replay_moments import WantedMoment, find
@@ -47,16 +66,12 @@ class MomentFile:
         if not self.recorded:
             moments, number = self.history()
             return moments.snapshot(number)
-        from bayplan.cli.replay_moments import WantedMoment, find, stop_before
+        from bayplan.cli.replay_moments import WantedMoment, cluster_before, find
         from bayplan.recording.files import Recording
-        from bayplan.replay.moments import snapshot_at_end
-        from bayplan.replay.policies import recorded_policy
 
         runs = Recording.runs(Path(self.path))
-        if self.at is None:
-            return snapshot_at_end(recorded_policy(runs[-1]).replay(runs[-1]))
-        decided = find(runs, WantedMoment(self.at, option="--at"))
-        return stop_before(recorded_policy(decided.run), decided)[1]
+        decided = None if self.at is None else find(runs, WantedMoment(self.at, option="--at"))
+        return cluster_before(runs[-1] if decided is None else decided.run, decided, self._named)
 
     def history(self) -> tuple[HistoryMoments, int]:
         """The moments of the history, and the number of the one that is meant. Raises HistoryError."""
@@ -84,18 +99,18 @@ class MomentFile:
         from bayplan.replay.recorded_moments import RecordingMoments
 
         runs = Recording.runs(Path(self.path))
-        moments = RecordingMoments(runs)
+        moments = RecordingMoments(runs, self._named)
         if self.at is None:
             return moments, len(moments)
         find(runs, WantedMoment(self.at, option="--at"))  # ends the process where there is no such moment
         return moments, moments.at(time_in(runs[0], self.at, "--at"))
 
 
-def moment_source(path: str | None, at: str | None) -> MomentFile | None:
-    """The recording or the history that a path names; None if it names neither."""
-    if is_recording(path):
-        return MomentFile(path or "", at, recorded=True)
-    return MomentFile(path or "", at, recorded=False) if is_history(path) else None
+def moment_source(path: str | None, at: str | None, references: tuple[str, ...]) -> MomentFile | None:
+    """The recording or the history that a path names; None if it names neither. `references`: as in `MomentFile`."""
+    if path is not None and path != "-" and is_recording(Path(path)):
+        return MomentFile(path or "", at, recorded=True, references=references)
+    return MomentFile(path or "", at, recorded=False, references=references) if is_history(path) else None
 
 
 def is_history(path: str | None) -> bool:
@@ -110,25 +125,4 @@ def _has_manifest(place: Path) -> bool:
     try:
         return b"bayplan-history" in (place / "history.json").read_bytes()
     except OSError:
-        return False
-
-
-def is_recording(path: str | None) -> bool:
-    """Whether a path names a recording, as `bayplan run --record` writes them."""
-    if path is None or path == "-":
-        return False
-    place = Path(path)
-    if place.is_dir():
-        return (place / "recording.json").exists() or any(place.glob("run-*/recording.json"))
-    try:
-        with place.open("rb") as file:
-            if file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] != _MAGIC:
-                return False  # most files: without importing anything
-    except OSError:
-        return False
-    from bayplan.recording.files import Recording, RecordingError
-
-    try:
-        return bool(Recording.runs(place))
-    except RecordingError:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, state_options
 
 
 @click.command()
@@ -15,7 +15,7 @@ from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
     multiple=True,
     help="What to sum up by. May be repeated. Default: all of them.",
 )
-@cluster_options
+@state_options
 def usage(asked: AskedCluster, by: tuple[str, ...]) -> None:
     """Show what pods request, by namespace, workload and priority, with the share of what the nodes have.
 

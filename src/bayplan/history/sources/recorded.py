@@ -17,19 +17,12 @@ from bayplan.history.reading import History
 from bayplan.history.writing import write_history
 from bayplan.recording import entries
 from bayplan.recording.files import Recording, RecordingError
+from bayplan.recording.places import is_recording
 
 _NOTES = (
     "it has the kinds that the scheduler watched; workloads are not among them",
     "a pod that succeeded or failed counts as deleted: a scheduler doesn't watch it any more",
 )
-
-
-def is_recording(path: Path) -> bool:
-    """Whether a path is a recording of `bayplan run --record`."""
-    try:
-        return bool(Recording.runs(path))
-    except RecordingError:
-        return False
 
 
 def import_recording(path: Path, folder: Path) -> tuple[HistoryManifest, list[str]]:
@@ -43,6 +36,8 @@ def import_recording(path: Path, folder: Path) -> tuple[HistoryManifest, list[st
         problems.append(f"{path} has {len(runs)} runs: the history is that of {recording.source}")
     reader = _Reader(recording, problems)
     changes = list(reader.changes())
+    if not changes and problems:
+        raise RecordingError(problems[-1])
     source = recording.manifest.setting.cluster or recording.source
     manifest = write_history(
         folder,

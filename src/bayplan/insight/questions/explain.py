@@ -113,7 +113,7 @@ class Explanation(Answer):
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return the answer as text and tables."""
-        parts: list[RenderableType] = [Text(f"pod {self.pod}: {self._headline()}", style="bold")]
+        parts: list[RenderableType] = [Text(f"pod {self.pod}: {self.headline()}", style="bold")]
         if self.message and not self.bound:
             parts.append(Text(self.message))
         parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
@@ -134,7 +134,8 @@ class Explanation(Answer):
             parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """The outcome in one line, without the pod."""
         if self.bound:
             if self.now == self.node:
                 return f"on node {self.node}; it would go there again"
