@@ -13,9 +13,9 @@ import numpy as np
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.framework.profile import Point, Profile
+from bayplan.framework.capabilities import SampledPreemption
+from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import Code, PluginError
-from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.scheduling import Decision, Outcome, Unit
 from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.shadow.comparisons import ShadowSubject
@@ -207,7 +207,7 @@ class Contender:
             return False
         if question.subject is ShadowSubject.NOMINATION:
             rows = len(self._rows_to_try(decision))
-            plugins = [each for each in profile.at(Point.POST_FILTER) if isinstance(each, DefaultPreemption)]
+            plugins = [each for each in profile.at(Point.POST_FILTER) if implements(each, SampledPreemption)]
             return any(each.candidates_to_find(rows) < rows for each in plugins)
         better = better_than(self._world.state.table, decision, question.node)
         return 0 < better <= len(decision.feasible) - self._needed(question.pod)
