@@ -76,9 +76,9 @@ def _has_form(cls: type[Any], form: type[Any]) -> bool:
     return issubclass(cls, form) and keeps(cls, form)
 
 
-has_form: Callable[[type[Any], type[Any]], bool] = lru_cache(maxsize=4096)(_has_form)
-"""What `implements` returns for the plugins of a class. Cached: `issubclass` on a protocol takes longer than many plugin
-methods."""
+has_form: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(_has_form)
+"""What `implements` returns for the plugins of a class. Cached: `issubclass` on a protocol takes longer than many
+plugin methods."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -52,7 +52,7 @@ def _reads_only_nodes(cls: type[Any]) -> bool:
     return not cls.reads_pods and _made_for(cls, ("reads_pods",), (*_FILTERING, *_SCORING))
 
 
-reads_only_nodes: Callable[[type[Any]], bool] = lru_cache(maxsize=4096)(_reads_only_nodes)
+reads_only_nodes: Callable[[Any], bool] = lru_cache(maxsize=4096)(_reads_only_nodes)
 """Whether a class promises that what it says about a node doesn't depend on the pods there."""
 
 
