@@ -10,7 +10,6 @@ import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.cluster.columns import Rows
-from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.profile import Profile
 from bayplan.judging.choices import score_at
@@ -49,11 +48,13 @@ class NodeOrders:
         total, own = table.live_count, np.flatnonzero(table.live[: table.size])
         needed = feasible_nodes_to_find(profile, total)
         return needed < total and (
-            any(_gap(better[order], order, row) >= needed for order in self._of(table))
+            any(_gap(better[order], order, row) >= needed for order in self.orders())
             or _gap(better[own], own, row) >= enough_nodes(profile, total)
         )
 
-    def _of(self, table: NodeTable) -> list[Rows]:
+    def orders(self) -> list[Rows]:
+        """Return the rows of all nodes in each order that kube-scheduler may have."""
+        table = self._state.table
         if self._version != table.nodes_version:
             self._version = table.nodes_version
             known = self._state.objects[NODE].known
