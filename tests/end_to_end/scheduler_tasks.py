@@ -13,6 +13,7 @@ from running import FAST
 from shipped import NAMESPACE, token
 from workloads import NAME, pod, pods
 
+from bayplan.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.api.kinds import (
     CLUSTER_ROLE_BINDING,
     DEVICE_CLASS,
@@ -32,7 +33,6 @@ from bayplan.config import default_profile, load_configuration
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.devcluster.apiserver import Fault
-from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.service.leader_election import ElectionThread
 from bayplan.service.scheduler import BuildProfiles, Scheduler
 from bayplan.service.serving.endpoints import Endpoints

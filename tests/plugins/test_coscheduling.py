@@ -5,6 +5,7 @@ import pytest
 from msgspec import structs
 from tests.support.tables import cases
 
+from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.cluster.pod_info import PodInfo
@@ -17,7 +18,6 @@ from bayplan.framework.profile import Point
 from bayplan.framework.status import Code
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.plugins.coscheduling.plugin import (
     Coscheduling,
     after_pod_added,

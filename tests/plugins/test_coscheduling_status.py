@@ -3,10 +3,10 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.tables import cases
 
+from bayplan.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.client import ApiError, TransportError
-from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.plugins.coscheduling.status import PodGroupStatuses, next_status
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_pod

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.api.kinds import GATED_KINDS, NODE, POD, Kind
 from bayplan.config import default_profile
 from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime

@@ -6,33 +6,29 @@ The cluster follows the history, so that every question is about exactly what th
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.backtest.stream import Recorded, RecordedBinding, RecordedEnd, RecordedHistory
-from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import build_profiles
 from bayplan.framework.profile import Profile
 from bayplan.history.reading import History
+from bayplan.judging.choices import plugin_differences, score_at
+from bayplan.judging.judge import Judge
+from bayplan.judging.order import NearBindings, SeenBinding, SeenEvent
+from bayplan.judging.placements import SeenPlacements, decision_of
 from bayplan.scheduling import Decision, Plan, decide
-from bayplan.scheduling.sampling import feasible_nodes_to_find
-from bayplan.simulation.choices import is_best, plugin_differences, score_at
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodIsChanged
-from bayplan.simulation.node_orders import NodeOrders
 from bayplan.simulation.timeline import Timeline
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 
 MOST_ASKED = 1000
 """How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""
-AHEAD = 15.0
-"""Seconds: how long a scheduler may wait for volumes and devices after it has decided, and count a pod on its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +85,33 @@ def ask_again(
     """Ask recorded decisions again. Without a candidate, only whether the scheduler as it is decides as recorded."""
     world = now.world(0)
     other = {} if candidate is None else _profiles(world, candidate)
-    orders = NodeOrders(world)
     stride = max(1, -(-ahead.bindings // MOST_ASKED))
     asked, number, length = AskedAgain(), 0, max(history.length.total_seconds(), 1.0)
     recording = RecordedHistory(history)
-    foreseen = _Foreseen(recording)
+    near = NearBindings[Recorded](recording, _read, {})
+    placements = SeenPlacements(world, near)
     world.move(recording.other_objects(), history.begin)
     world.keep()
-    for happening in foreseen:
+    for happening in near:
         match happening:
             case PodArrives(_, pod):
                 world.change(POD, pod.key, pod)
             case PodIsChanged(_, pod):
                 known = world.pod(pod.key)
                 if known is not None and known.uid == pod.uid:
+                    pod.creation_timestamp = known.creation_timestamp
                     world.change(POD, pod.key, pod.on_node(known.node_name) if known.node_name else pod)
             case RecordedBinding(at, key, uid, node):
                 known = world.pod(key)
                 if known is not None and known.uid == uid and not known.node_name:
-                    decided = known.scheduler_name in world.profiles and node in world.state.table.row_of
-                    number += decided
-                    if decided and number % stride == 0:
-                        _ask(world, known, other, at, asked, _is_as_good(world, known, node, foreseen.bindings, orders))
+                    decided = placements.asked(key, uid, node)
+                    number += decided is not None
+                    if decided is not None and number % stride == 0:
+                        judged = placements.judge(decided, node)
+                        assert judged.decision is not None
+                        asked.recorded += 1
+                        asked.equal += judged.equal
+                        _ask(world, judged.decision, other, at, asked)
                         progress(at / length)
                     world.change(POD, key, known.on_node(node))
             case RecordedEnd(_, key, uid):
@@ -154,7 +155,8 @@ class AskAgain(Follower):
             for decision in plan.placed:
                 self._number += 1
                 if self._number % self._stride == 0:
-                    _ask(self._timeline.world, decision.pod, self._other, self._timeline.now, self.asked)
+                    world = self._timeline.world
+                    _ask(world, decision_of(world, decision.pod), self._other, self._timeline.now, self.asked)
 
 
 def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]:
@@ -163,90 +165,28 @@ def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]
     return build_profiles(configuration, world.handle, candidate.plugins, candidate.gates)
 
 
-class _Foreseen:
-    """What happens, in order. `bindings`: those of the next seconds, by uid, the next one first."""
-
-    def __init__(self, happenings: Iterable[Recorded]) -> None:
-        self.bindings: dict[str, RecordedBinding] = {}
-        self._happenings = happenings
-        self._waiting: deque[Recorded] = deque()
-
-    def __iter__(self) -> Iterator[Recorded]:
-        for each in self._happenings:
-            while self._waiting and self._waiting[0].at < each.at - AHEAD:
-                yield self._next()
-            self._waiting.append(each)
-            if isinstance(each, RecordedBinding):
-                self.bindings[each.uid] = each
-        while self._waiting:
-            yield self._next()
-
-    def _next(self) -> Recorded:
-        happening = self._waiting.popleft()
-        if isinstance(happening, RecordedBinding):
-            self.bindings.pop(happening.uid, None)
-        return happening
+def _read(happening: Recorded) -> SeenEvent:
+    """What something that happened means for the order of bindings. Pods that are there at the begin didn't arrive."""
+    match happening:
+        case PodArrives(at, pod) if at > 0:
+            return SeenEvent(at, arrived=pod.uid)
+        case RecordedBinding(at, key, uid, node):
+            return SeenEvent(at, binding=SeenBinding(at, key, uid, node))
+        case RecordedEnd(at, _, uid):
+            return SeenEvent(at, gone=uid)
+    return SeenEvent(happening.at)
 
 
-def _is_as_good(
-    world: World, pod: PodInfo, node: str, coming: Mapping[str, RecordedBinding], orders: NodeOrders
-) -> bool:
-    """Return whether the recorded node is as good as any.
-
-    A scheduler counts pods that it has decided before, and whose bindings come later. In a large cluster, it looks at
-    only some nodes, of which the recorded one may be the best.
-    """
-    if _is_best_here(world, pod, node, orders):
-        return True
-    with _counting(world, pod, coming) as counted:
-        return counted and _is_best_here(world, pod, node, orders)
-
-
-def _is_best_here(world: World, pod: PodInfo, node: str, orders: NodeOrders) -> bool:
-    profile, table = world.profiles[pod.scheduler_name], world.state.table
-    decision = decide(profile, world.state, pod, random.Random(0))
-    return is_best(table, decision, node) or orders.may_leave_out(
-        decision, node, feasible_nodes_to_find(profile, table.live_count)
-    )
-
-
-@contextmanager
-def _counting(world: World, pod: PodInfo, coming: Mapping[str, RecordedBinding]) -> Iterator[bool]:
-    """Count the pods that are bound next and were created no later. Yields whether there are any."""
-    counted = False
-    with world.what_if():
-        for each in coming.values():
-            other = world.pod(each.key)
-            if other is None or other.uid != each.uid or other.node_name or other.uid == pod.uid:
-                continue
-            if not (other.creation_timestamp and pod.creation_timestamp) or (
-                other.creation_timestamp <= pod.creation_timestamp
-            ):
-                world.change(POD, each.key, other.on_node(each.node))
-                counted = True
-        yield counted
-
-
-def _ask(
-    world: World,
-    pod: PodInfo,
-    other: dict[str, Profile],
-    at: float,
-    asked: AskedAgain,
-    as_recorded: bool | None = None,
-) -> None:
-    """Ask about one pod. `as_recorded`: whether the node of the history is as good as any; None if none is known."""
-    now = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
+def _ask(world: World, now: Decision, other: dict[str, Profile], at: float, asked: AskedAgain) -> None:
+    """Ask a candidate about a pod. `now`: what is decided without it."""
     asked.asked += 1
-    asked.recorded += as_recorded is not None
-    asked.equal += bool(as_recorded)
+    pod = now.pod
     profile = other.get(pod.scheduler_name)
     if profile is None:
         return
     candidate = decide(profile, world.state, pod, random.Random(0), explain=True)
-    if now.node is None and candidate.node is None:
-        return
-    if now.node is None or candidate.node is None or not is_best(world.state.table, candidate, now.node):
+    judged = Judge(world.state).placement(candidate, now.node or "")
+    if not judged.equal:
         asked.changed += 1
         choices = _choice(world, now, candidate.node), _choice(world, candidate, now.node)
         asked.differences.append(DecisionDifference(pod.key, round(at, 3), *choices))

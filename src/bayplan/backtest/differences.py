@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
-from bayplan.history.moments import HistoryMoments
+from bayplan.history.moments import HistoryMoments, RecordedChange
 from bayplan.history.steps import NextDifference, Step, What
 from bayplan.insight.answers import listed, plural
-from bayplan.scheduling import decide
-from bayplan.simulation.choices import is_best, plugin_differences, score_at
+from bayplan.judging.judgement import Judgement
+from bayplan.judging.order import AHEAD, NearBindings, SeenBinding, SeenEvent
+from bayplan.judging.placements import SeenPlacements
 from bayplan.simulation.world import World
 
 
@@ -21,16 +21,18 @@ def next_difference(
     `world`: it has the cluster at that moment; what happened is applied to it, and can be undone. `enough`: asked
     before each step; True ends the search there. Pods whose schedulerName has no profile are not asked about.
     """
-    skipped = 0
-    for change in moments.changes(number):
+    skipped, near = 0, _near(moments, number)
+    placements = SeenPlacements(world, near)
+    for change in near:
         if isinstance(change, Step):
             if enough():
                 return NextDifference(None, change.number - 1, skipped=skipped)
             if change.what is not What.PLACED:
                 continue
             skipped += not has_profile(world, change)
-            if other := differs(world, change):
-                return NextDifference(change.number, change.number - 1, other, skipped)
+            pod = placements.asked(change.subject, change.uid, change.node)
+            if pod is not None and not (judged := placements.judge(pod, change.node)).equal:
+                return NextDifference(change.number, change.number - 1, _text(world, judged), skipped)
         elif change.raw is None:
             world.change(change.kind, change.key, None)
         else:
@@ -47,19 +49,33 @@ def has_profile(world: World, step: Step) -> bool:
     return pod is not None and pod.scheduler_name in world.profiles
 
 
-def differs(world: World, step: Step) -> str:
-    """Return what the world's scheduler decides in place of a placement; "" for the same node, or one as good."""
-    pod, table = world.pod(step.subject), world.state.table
-    if pod is None or pod.node_name or not has_profile(world, step) or step.node not in table.row_of:
-        return ""
-    decision = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
-    if is_best(table, decision, step.node):
-        return ""
-    if decision.node is None:
-        return f"no node: {decision.message}"
-    score, theirs = score_at(table, decision, decision.node), score_at(table, decision, step.node)
-    if score is None or theirs is None:
-        return f"node {decision.node}; {step.node} is not feasible"
-    plugins = plugin_differences(table, decision, decision.node, step.node)
+def _near(moments: HistoryMoments, number: int) -> NearBindings[RecordedChange | Step]:
+    """What happened from a moment on, with the bindings around each step."""
+    begin, before = moments.history.begin, moments.steps[:number]
+    latest = (moments.time(number) - begin).total_seconds()
+
+    def read(change: RecordedChange | Step) -> SeenEvent:
+        nonlocal latest
+        if not isinstance(change, Step):
+            return SeenEvent(latest)
+        latest = (change.time - begin).total_seconds()
+        if change.what is What.PLACED:
+            return SeenEvent(latest, binding=SeenBinding(latest, change.subject, change.uid, change.node))
+        return SeenEvent(latest, arrived=change.uid if change.what is What.ARRIVED else "")
+
+    arrived = [step.uid for step in before if step.what is What.ARRIVED]
+    near = NearBindings(moments.changes(number), read, {uid: place for place, uid in enumerate(arrived, 1)})
+    seconds = [(step, (step.time - begin).total_seconds()) for step in before if step.what is What.PLACED]
+    near.add_seen(SeenBinding(at, step.subject, step.uid, step.node) for step, at in seconds if at >= latest - AHEAD)
+    return near
+
+
+def _text(world: World, judged: Judgement) -> str:
+    """What the world's scheduler decides in place of a placement, and why."""
+    if not judged.ours:
+        return f"no node: {judged.message}"
+    if judged.loss == float("inf"):
+        return f"node {judged.ours}; {judged.theirs} is not feasible"
+    plugins = judged.plugins(world.state.table)
     why = f" ({listed([f'{name} {points:+}' for name, points in plugins])})" if plugins else ""
-    return f"node {decision.node}, {plural(score - theirs, 'point')} better{why}"
+    return f"node {judged.ours}, {plural(int(judged.loss), 'point')} better{why}"

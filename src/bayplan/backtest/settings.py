@@ -13,7 +13,6 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
-from bayplan.plugins.registry import PLUGINS
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.versions import FeatureGates
 
@@ -34,7 +33,7 @@ def with_settings(
         return configuration
     document = msgspec.to_builtins(configuration or usual_configuration(plugins, gates))
     for setting in settings:
-        _set(document, setting, {*PLUGINS, *(plugin.name for plugin in plugins)})
+        _set(document, setting, set(Catalog(plugins).names))
     try:
         return read_document_of(Document(document), Catalog(plugins, gates)).configuration
     except ConfigurationError as error:

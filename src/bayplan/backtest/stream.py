@@ -6,6 +6,7 @@ import math
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -244,7 +245,7 @@ class RecordedHistory:
     def _happening(self, at: float, event: object) -> Recorded | None:
         match event:
             case PodArrived(time, _, _, document):
-                return PodArrives(at, self._pods.make(document, time))
+                return PodArrives(at, self._pods.make(document, _created(document) or time))
             case PodBound(_, key, uid, node):
                 return RecordedBinding(at, key, uid, node)
             case PodChanged(time, _, _, document):
@@ -260,6 +261,12 @@ class RecordedHistory:
             case ObjectRemoved(_, kind, key):
                 return ObjectChanges(at, kind, key, None)
         return None
+
+
+def _created(document: Json) -> datetime | None:
+    """When a pod was created, as the API server says: in whole seconds."""
+    text = document["metadata"].get("creationTimestamp")
+    return datetime.fromisoformat(text) if isinstance(text, str) else None
 
 
 def other_objects(history: History) -> dict[Kind, Mapping[str, bytes]]:

@@ -20,9 +20,9 @@ from bayplan.config import (
     read_configuration,
     single_profile_problem,
 )
+from bayplan.config.origins import COSCHEDULING
 from bayplan.config.types import API_VERSION, KIND, LeaderElection
 from bayplan.config.wrapping import configuration_at
-from bayplan.plugins.coscheduling.plugin import Coscheduling
 
 LARGEST = 1024 * 1024
 """The maximum size of a ConfigMap in bytes."""
@@ -58,9 +58,7 @@ def collect(
         found.files[CONFIGURATION_FILE] = _configuration(scheduler_name or name, found.lease, loaded or [])
     else:
         configuration = _collect_configuration(config, loaded, found)
-        found.pod_groups = any(
-            Coscheduling.name in profile.plugins.enabled_names() for profile in configuration.profiles
-        )
+        found.pod_groups = any(COSCHEDULING in profile.plugins.enabled_names() for profile in configuration.profiles)
         _check_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
             problem = single_profile_problem(configuration, config)

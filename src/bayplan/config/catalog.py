@@ -22,6 +22,16 @@ ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class, or an instance."""
 
 
+def in_tree_names() -> Collection[str]:
+    """Return the names of the in-tree plugins, enabled or not."""
+    return PLUGINS.keys()
+
+
+def in_tree_plugin(name: str) -> type[Any] | None:
+    """Return the class of an in-tree plugin; None if there is none of that name."""
+    return PLUGINS[name].factory if name in PLUGINS else None
+
+
 class Catalog:
     """Plugins by name. `gates` are read by the plugins, and add some to the default ones.
 
@@ -61,7 +71,7 @@ class Catalog:
         return name == PREEMPTION or (cls is not None and issubclass(cls, GangPostFilter))
 
     def _class_of(self, name: str) -> type[Any] | None:
-        plugin: Any = self.extras.get(name) or (PLUGINS[name].factory if name in PLUGINS else None)
+        plugin: Any = self.extras.get(name) or in_tree_plugin(name)
         return plugin if plugin is None or isinstance(plugin, type) else type(plugin)
 
     def points(self, name: str) -> list[Point]:

@@ -11,7 +11,7 @@ The extension points about gangs are in `gangs`. Mirrors k8s.io/kube-scheduler/f
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -106,6 +106,17 @@ class PostFilterResult:
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
+
+
+class FailedPreemption(NamedTuple):
+    """A node on which evictions would not make room for a pod. `victims`: how many pods could be evicted there.
+
+    `remains`: what would still reject the pod without them.
+    """
+
+    node: str
+    victims: int
+    remains: tuple[str, ...]
 
 
 class Candidate(NamedTuple):
@@ -211,6 +222,19 @@ class PostFilter(Protocol):
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
     ) -> PostFilterResult | Shortlist: ...
+
+
+@runtime_checkable
+class ExplainPostFilter(Protocol):
+    """Says where the plugin would make no room for a pod by evictions, although evictions may help there, and why.
+
+    Only questions such as `bayplan explain` call it, never an attempt, and with the arguments of a call of PostFilter.
+    Nothing is returned for nodes that the plugin doesn't try, as for a pod that must not preempt.
+    """
+
+    def explain_post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> Sequence[FailedPreemption]: ...
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ class Plugin:
         def filter(self, cycle, pod, node) -> Answer
         def filter_nodes(self, cycle, pod, nodes) -> Rejections | None
         def post_filter(self, cycle, pod, diagnosis, what_if) -> PostFilterResult | Shortlist
+        def explain_post_filter(self, cycle, pod, diagnosis, what_if) -> Sequence[FailedPreemption]
         def pre_score(self, cycle, pod, nodes) -> Answer
         def score(self, cycle, pod, node) -> int
         def score_nodes(self, cycle, pod, nodes) -> Int64

@@ -15,6 +15,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.resizes import RESIZES_PREEMPT, resize_deferred
 from bayplan.framework import gangs, interface
 from bayplan.framework.events import ALL_EVENTS, EventHint
+from bayplan.framework.promises import keeps, reads_pods
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 
@@ -67,12 +68,17 @@ def takes_part(plugin: Any, point: Point) -> bool:
 
 
 def implements(plugin: object, form: type[Any]) -> bool:
-    """Return whether a plugin has the methods of one of the protocols of `interface`."""
-    return _subclass(type(plugin), form)
+    """Return whether a plugin has the methods of one of the protocols of `interface`, and keeps what they promise."""
+    return has_form(type(plugin), form)
 
 
-_subclass: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(issubclass)
-"""Cached by class: `issubclass` on a protocol takes longer than many plugin methods."""
+def _has_form(cls: type[Any], form: type[Any]) -> bool:
+    return issubclass(cls, form) and keeps(cls, form)
+
+
+has_form: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(_has_form)
+"""What `implements` returns for the plugins of a class. Cached: `issubclass` on a protocol takes longer than many
+plugin methods."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -177,7 +183,7 @@ class Profile:
         """
         if self._parts is None:
             filters = list(self.at(Point.FILTER))
-            first = next((index for index, plugin in enumerate(filters) if plugin.reads_pods), len(filters))
+            first = next((index for index, plugin in enumerate(filters) if reads_pods(plugin)), len(filters))
             rest = Profile(self.scheduler_name, {**self.plugins, Point.FILTER: filters[first:]}, self.weights)
             parts = frozenset([plugin.name for plugin in filters[:first]]), rest
             object.__setattr__(self, "_parts", parts)

@@ -7,7 +7,8 @@ PluginError with its name.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,15 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.extenders import Answer, ExtenderError, ExtenderPreempt
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, NodeNames, PostFilterResult, Shortlist, WhatIf
+from bayplan.framework.interface import (
+    MAX_NODE_SCORE,
+    CycleState,
+    FailedPreemption,
+    NodeNames,
+    PostFilterResult,
+    Shortlist,
+    WhatIf,
+)
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import Code, PluginError, Status, success
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
@@ -148,6 +157,7 @@ def run_post_filter(
     if diagnosis.verdicts is not None:
         diagnosis.verdicts.freeze()
     for plugin in profile.at(Point.POST_FILTER):
+        diagnosis.post_filters = (*diagnosis.post_filters, plugin.name)
         result = cycle.call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
         if isinstance(result, Shortlist):
             result = yield from _choose(plugin, cycle, pod, result, ask_extenders=ask_extenders)
@@ -179,6 +189,22 @@ def _choose(
         assert isinstance(answer, tuple)
         left = answer
     return cycle.call(plugin, "PostFilter", shortlist.choose, left)
+
+
+def explain_post_filters(
+    profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+) -> Iterator[FailedPreemption]:
+    """Yield where the PostFilter plugins that were called would make no room, and why. One that fails says nothing."""
+    for plugin in profile.at(Point.POST_FILTER):
+        if plugin.name in diagnosis.post_filters and implements(plugin, interface.ExplainPostFilter):
+            with suppress(PluginError):
+                explain = plugin.explain_post_filter
+                yield from cycle.call(plugin, "Explain", _failures, explain, cycle, pod, diagnosis, what_if)
+
+
+def _failures(explain: Callable[..., Iterable[FailedPreemption]], *arguments: Any) -> list[FailedPreemption]:
+    """Return what a plugin says, in full and in this form. Raises what it raises, TypeError and ValueError."""
+    return [FailedPreemption(str(node), int(victims), tuple(remains)) for node, victims, remains in explain(*arguments)]
 
 
 def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:

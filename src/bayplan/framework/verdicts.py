@@ -188,7 +188,8 @@ class Diagnosis:
     """Why a pod does not fit on some or all nodes. Mirrors framework.Diagnosis.
 
     `verdicts` covers the nodes that the filters were run on, out of `total`; all others have the status `absent`.
-    `narrowed_by`: the plugins whose PreFilter named the candidate nodes, if any did.
+    `narrowed_by`: the plugins whose PreFilter named the candidate nodes, if any did. `post_filters`: the names of the
+    PostFilter plugins that were called, in order.
     """
 
     total: int
@@ -198,6 +199,7 @@ class Diagnosis:
     pre_filter_message: str = ""
     post_filter_message: str = ""
     post_filter_failed: bool = False
+    post_filters: tuple[str, ...] = ()
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
 

@@ -222,8 +222,8 @@ def _step(number: int, row: Row, change: _Change, state: _State) -> Step | None:
             what = What.EVICTED if evicted else What.ENDED
             return Step(number, row.time_utc, what, key, node, row.reason)
         if row.event == columns.POD_BOUND:
-            return Step(number, row.time_utc, What.PLACED, key, row.node)
-        return Step(number, row.time_utc, What.ARRIVED, key) if row.event == columns.POD_ARRIVED else None
+            return Step(number, row.time_utc, What.PLACED, key, row.node, uid=row.uid)
+        return Step(number, row.time_utc, What.ARRIVED, key, uid=row.uid) if row.event == columns.POD_ARRIVED else None
     if kind is NODE:
         what = What.NODE_WENT if version is None else What.NODE_CAME if known is None else What.NODE_CHANGED
         return Step(number, row.time_utc, what, key)

@@ -25,6 +25,7 @@ class Step:
     """A step from a moment to the next one. `number`: that of the moment after it, so the first one has 1.
 
     `subject`: the pod, as `namespace/name`, or the node. `node`: where a pod was placed, or from where it was evicted.
+    `uid`: that of the pod, in a history.
     """
 
     number: int
@@ -33,6 +34,7 @@ class Step:
     subject: str
     node: str = ""
     message: str = ""
+    uid: str = ""
 
     @property
     def about_node(self) -> bool:

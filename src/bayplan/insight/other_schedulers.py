@@ -12,25 +12,25 @@ from shlex import quote
 
 import msgspec
 
+from bayplan.api.coscheduling import LIGHTWEIGHT_PREFIX, POD_GROUP_LABEL
+from bayplan.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.api.suggestions import did_you_mean
-from bayplan.config.origins import KOORDINATOR, SCHEDULER_PLUGINS, origin_of
+from bayplan.config.catalog import in_tree_names
+from bayplan.config.origins import COSCHEDULING, KOORDINATOR, SCHEDULER_PLUGINS, origin_of
 from bayplan.insight.answers import listed
 from bayplan.insight.snapshot import Snapshot
-from bayplan.plugins.registry import PLUGINS
 
-_COSCHEDULING = "scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"
-"""The labels of Coscheduling. The second one is also a prefix of the labels that need no PodGroup."""
-_COSCHEDULING_GROUPS = "podgroups.v1alpha1.scheduling.x-k8s.io"
-_MARKS = tuple(mark.encode() for mark in _COSCHEDULING)
+_LABELS = POD_GROUP_LABEL, LIGHTWEIGHT_PREFIX
+_MARKS = tuple(label.encode() for label in _LABELS)
 _PLACED = re.compile(rb'"nodeName":\s*"[^"]')
 
 _MESSAGES = (
     (re.compile(r'running "?([\w.-]+)"? \w+ plugin'), ""),
     (re.compile(r'running \w+ plugin "([\w.-]+)"'), ""),
     (re.compile(r"at plugin ([\w.-]+)"), ""),
-    (re.compile(r"cannot find enough sibling pods|PodGroup \S+ gets rejected"), "Coscheduling"),
+    (re.compile(r"cannot find enough sibling pods|PodGroup \S+ gets rejected"), COSCHEDULING),
     (re.compile(r"ElasticQuota \S+ is more than M|total ElasticQuota used is more than"), "CapacityScheduling"),
     (re.compile(r"cannot align (pod|container)"), "NodeResourceTopologyMatch"),
     (re.compile(r"usage exceed threshold"), "LoadAwareScheduling"),
@@ -81,7 +81,7 @@ def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[
             pod = msgspec.json.decode(raw, type=_Pod)
         except (msgspec.MsgspecError, UnicodeDecodeError):  # reported when the pod is read
             continue
-        in_groups += grouped and any(label.startswith(_COSCHEDULING) for label in pod.metadata.labels or ())
+        in_groups += grouped and any(label.startswith(_LABELS) for label in pod.metadata.labels or ())
         if pending:
             if pod.spec.schedulerName not in served:
                 names[pod.spec.schedulerName] += 1
@@ -89,7 +89,7 @@ def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[
     yield from _of_groups(snapshot, in_groups)
     yield from _of_names(names, served)
     for name, count in sorted(plugins.items()):
-        if name != "Coscheduling" or not in_groups:
+        if name != COSCHEDULING or not in_groups:
             yield f"{_pods(count)} pending with a message of {_owner(name)}"
 
 
@@ -115,7 +115,7 @@ def _of_names(names: Mapping[str, int], served: Collection[str]) -> Iterator[str
 
 
 def _of_groups(snapshot: Snapshot, in_groups: int) -> Iterator[str]:
-    if in_groups or snapshot.of_kind(custom_kind(_COSCHEDULING_GROUPS)):
+    if in_groups or snapshot.of_kind(custom_kind(COSCHEDULING_POD_GROUPS)):
         there = f"{_pods(in_groups)} in PodGroups" if in_groups else "there are PodGroups"
         yield (
             f"{there} of {SCHEDULER_PLUGINS}, which the default plugins don't place together: pass --config with a "
@@ -136,7 +136,7 @@ def _plugins_in_messages(pod: _Pod) -> Iterator[str]:
         for pattern, plugin in _MESSAGES:
             found = pattern.search(condition.message)
             name = "" if found is None else plugin or found.group(1)
-            if name and (name not in PLUGINS or name == "Coscheduling"):
+            if name and (name not in in_tree_names() or name == COSCHEDULING):
                 yield name
                 return
 
@@ -144,7 +144,7 @@ def _plugins_in_messages(pod: _Pod) -> Iterator[str]:
 def _owner(name: str) -> str:
     if name in _PROJECTS:
         return f"{_PROJECTS[name]}, whose plugins aren't known here: the answers are those of the default plugins"
-    if name in PLUGINS:
+    if name in in_tree_names():
         return f"the plugin {name}: pass --config with a configuration that enables it"
     origin = f" of {origin_of(name)}" if origin_of(name) else ""
     return f"the plugin {name}{origin}, which isn't known here: pass --plugin FILE if you have it in Python"

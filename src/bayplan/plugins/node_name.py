@@ -48,6 +48,8 @@ class NodeName(Plugin):
 class OwnNode(NodeName):
     """NodeName for a pod that has a node: nothing else is known about the others. Mirrors its PreFilter of 1.37."""
 
+    reads_pods = False
+
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> NodeNames:
         """Name the pod's own node."""
         return NodeNames(frozenset({pod.node_name}))

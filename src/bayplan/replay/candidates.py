@@ -10,6 +10,7 @@ from datetime import datetime
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import PluginError
+from bayplan.judging.judge import Judge
 from bayplan.recording.entries import PodDecided
 from bayplan.replay.policies import Policy
 from bayplan.replay.replay import Moment, told
@@ -58,12 +59,14 @@ class OtherPolicy:
         self._seed = seed
         self._profiles: Mapping[str, Profile] = {}
         self._scheduler: object = None
+        self._judge: Judge | None = None
 
     def visit(self, moment: Moment) -> bool:
         """Ask about the unit that is attempted. Never ends the replay."""
         if self._scheduler is not moment.scheduler:
             self._scheduler = moment.scheduler
             self._profiles = self._policy.build_profiles(moment.scheduler.handle)
+            self._judge = Judge(moment.scheduler.state)
         recorded = {each.uid: each for each in moment.recorded}
         if not recorded:
             return False
@@ -73,7 +76,7 @@ class OtherPolicy:
             return False
         for decision in self._decide(moment, profile).decisions:
             if (before := recorded.get(decision.pod.uid)) is not None:
-                self._count(moment, before, decision)
+                self._count(moment, before, decision, profile)
         return False
 
     def _decide(self, moment: Moment, profile: Profile) -> Plan:
@@ -98,11 +101,12 @@ class OtherPolicy:
             plan: Plan = end.value
             return plan
 
-    def _count(self, moment: Moment, before: PodDecided, decision: Decision) -> None:
+    def _count(self, moment: Moment, before: PodDecided, decision: Decision, profile: Profile) -> None:
         found = self.found
         found.asked += 1
         node = decision.node or ""
-        if node == before.node or (node and before.node and _as_good(moment, decision, before.node)):
+        assert self._judge is not None
+        if self._judge.placement(decision, before.node, profile).equal:
             found.same += 1
             return
         if not node:
@@ -116,8 +120,3 @@ class OtherPolicy:
             found.differences.append(
                 OtherDecision(moment.number, moment.time, before.key, told(before, moment.preemptions), other)
             )
-
-
-def _as_good(moment: Moment, decision: Decision, node: str) -> bool:
-    row = moment.scheduler.state.table.row_of.get(node)
-    return row is not None and decision.scores is not None and bool((decision.scores.best == row).any())

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice, zip_longest
 
 from bayplan.api.kinds import POD, Kind
+from bayplan.judging.judgement import Judgement
+from bayplan.judging.order import in_another_order
 from bayplan.shadow.comparisons import ShadowComparison
 from bayplan.shadow.journal import JournalEntry
-from bayplan.shadow.judging import Judgement
 from bayplan.simulation.world import World
 
 DEPTH = 256
@@ -100,10 +101,13 @@ class MomentSearch:
         """
         arrivals = {each.key: each.position for each in earlier if each.kind is POD and each.old is None}
         mine = arrivals.get(self._own, -1)
-        too_early = [each for each in earlier if each.binds and arrivals.get(each.key, -1) > mine]
-        too_late = [each for each in later if each.binds and each.key != self._own]
         newer = {each.key for each in later if each.kind is POD and each.old is None}
-        too_late = [each for each in too_late if each.key not in newer and arrivals.get(each.key, -1) < mine]
+        too_early, too_late = in_another_order(
+            mine,
+            lambda each: arrivals.get(each.key, -1),
+            (each for each in earlier if each.binds),
+            (each for each in later if each.binds and each.key != self._own and each.key not in newer),
+        )
         moved = [*too_early[:DEPTH], *too_late[:DEPTH]]
         keys = {each.key for each in moved}
         if not self._budget.spend(len(moved)):

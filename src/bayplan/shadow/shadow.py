@@ -20,11 +20,12 @@ import msgspec
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.judging.choices import margin_of
+from bayplan.judging.judgement import Judgement, Standing
 from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject, ShadowTally
 from bayplan.shadow.journal import ChangeJournal, JournalEntry
-from bayplan.shadow.judging import Contender, Judgement, ShadowQuestion
+from bayplan.shadow.judging import Contender, ShadowQuestion
 from bayplan.shadow.moments import REACH, MomentSearch, SearchBudget, undo, vanished_in
-from bayplan.simulation.choices import margin_of, plugin_differences
 from bayplan.simulation.world import World
 
 GRACE = 1.0
@@ -262,7 +263,7 @@ class Shadow:
         """The answer in this state; None if Bayplan decides otherwise in both configurations."""
         ours = self._ours.judge(opened.question)
         if ours.equal:
-            return _compared(opened, ours, _cause_of(ours))
+            return _compared(opened, ours, _CAUSES[ours.standing])
         if self._theirs is not self._ours and self._theirs.judge(opened.question).equal:
             return self._different(opened, ShadowCause.CONFIGURATION)
         return None
@@ -306,20 +307,21 @@ class Shadow:
             status = ours.decision.diagnosis.status_of(question.node) if question.node else None
             reason = status.message if status is not None and status.rejected else ours.message
             return msgspec.structs.replace(found, reason=reason)
-        plugins = plugin_differences(self._world.state.table, ours.decision, ours.ours, question.node)
-        return msgspec.structs.replace(found, plugins=plugins)
+        return msgspec.structs.replace(found, plugins=ours.plugins(self._world.state.table))
 
 
-def _cause_of(equal: Judgement) -> ShadowCause:
-    if equal.same:
-        return ShadowCause.NONE
-    return ShadowCause.TIE if equal.best else ShadowCause.SAMPLING
+_CAUSES = {
+    Standing.SAME: ShadowCause.NONE,
+    Standing.TIE: ShadowCause.TIE,
+    Standing.SAMPLED: ShadowCause.SAMPLING,
+    Standing.OTHER_ORDER: ShadowCause.RACE,
+}
 
 
 def _compared(opened: _Open, ours: Judgement, cause: ShadowCause, between: str = "") -> ShadowComparison:
     question = opened.question
     if ours.equal:
-        outcome = ShadowOutcome.SAME if ours.same else ShadowOutcome.BEST
+        outcome = ShadowOutcome.SAME if ours.standing is Standing.SAME else ShadowOutcome.BEST
     else:
         outcome = ShadowOutcome.OTHER if ours.ours else ShadowOutcome.NOT_PLACED
     scored = question.subject is ShadowSubject.BINDING and bool(ours.ours) and ours.loss != float("inf")

@@ -21,6 +21,7 @@ from bayplan.framework.cycle_data import CycleData
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.interface import CycleState, Filter
 from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.promises import reads_pods
 from bayplan.framework.runner import filter_node, run_filter, run_pre_filter, run_pre_score, run_score
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Verdicts
@@ -193,6 +194,6 @@ def _filters_reading_pods(profile: Profile, cycle: CycleState) -> tuple[frozense
     """
     filters = [plugin for plugin in profile.at(Point.FILTER) if plugin.name not in cycle.skip_filter]
     settled = set()
-    while filters and not filters[0].reads_pods:
+    while filters and not reads_pods(filters[0]):
         settled.add(filters.pop(0).name)
     return (frozenset(settled), filters) if all(implements(plugin, Filter) for plugin in filters) else None

@@ -13,6 +13,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.promises import reads_pods
 from bayplan.framework.runner import checked, normalized, raw_scores, run_pre_score, score_node
 from bayplan.framework.verdicts import Verdicts
 from bayplan.latest import Latest
@@ -52,7 +53,7 @@ class RawScores:
                 checked(raw if feasible == len(nodes) else raw[mask], plugin, "Score", feasible)
                 weighted = raw if weight == 1 else raw * weight
                 scores.fixed += weighted
-                if not plugin.reads_pods:
+                if not reads_pods(plugin):
                     scores.unmoved += weighted
         return scores
 
@@ -157,7 +158,7 @@ class LatestScores:
         scorers = [
             (plugin, self._profile.weights.get(plugin.name, 1))
             for plugin in self._profile.at(Point.SCORE)
-            if plugin.name not in cycle.skip_score and plugin.reads_pods
+            if plugin.name not in cycle.skip_score and reads_pods(plugin)
         ]
         by_node = all(implements(plugin, Score) and not implements(plugin, NormalizeScores) for plugin, _ in scorers)
         return scorers if by_node else None

@@ -1,12 +1,13 @@
 """Places replicas of a pod one after the other, with the decisions of attempts, but without making the attempts.
 
-The plugins with shared results score only the node that got the last replica. The others are PodTopologySpread at most,
-whose scores change on many nodes with every replica: it scores one node of each class of nodes with equal scores.
+The plugins with shared results score only the node that got the last replica. The others, such as PodTopologySpread,
+have scores that change on many nodes with every replica: they score one node of each class of nodes with equal scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,11 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.slots import Slots
 from bayplan.framework.calling import call
-from bayplan.framework.profile import Point
+from bayplan.framework.capabilities import ReplicaScores
+from bayplan.framework.profile import Point, implements
 from bayplan.framework.runner import run_pre_score, run_score
 from bayplan.framework.status import PluginError
 from bayplan.framework.verdicts import Verdicts
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.sharing import SharedRun
 from bayplan.sharing.rows import SharedRows
 from bayplan.simulation.world import World
@@ -41,7 +42,7 @@ class Replicas:
         self._run = run
         self._rows = rows
         self._all_own = all(map(_is_own, run.profile.every()))
-        self._spreads: Sequence[PodTopologySpread] = rows.halves.each.at(Point.SCORE)
+        self._unshared: Sequence[Any] = rows.halves.each.at(Point.SCORE)
         self._classes = _Classes(len(world.state.nodes))
         self._feasible: Rows | None = None
         self._shared: Int64 = np.full(len(world.state.nodes), _INFEASIBLE)
@@ -64,9 +65,8 @@ class Replicas:
         run = world.shared_run(pod) if all(map(_is_own, binding)) else None
         if run is None or run.rows.filters_apart(run.cycle):
             return None
-        scoring = run.rows.halves.each.at(Point.SCORE)
-        only_spreading = all(isinstance(plugin, PodTopologySpread) for plugin in scoring)
-        return cls(world, pod, run, run.rows) if only_spreading else None
+        unshared = run.rows.halves.each.at(Point.SCORE)
+        return cls(world, pod, run, run.rows) if all(implements(each, ReplicaScores) for each in unshared) else None
 
     def place(self, name: str, uid: str) -> str | None:
         """Place a replica, and return its node. None if it must be attempted instead; nothing changes then."""
@@ -80,7 +80,7 @@ class Replicas:
         replica = self._pod.replica(name, uid, node)
         self._world.change(POD, replica.key, replica)
         scored = self._feasible is not None  # while only one node is feasible, PreScore does not run
-        for plugin in self._spreads if scored else ():
+        for plugin in self._unshared if scored else ():
             if plugin.name not in self._run.cycle.skip_score:
                 plugin.count_replica(self._run.cycle, replica, row)
         self._last = row
@@ -122,9 +122,9 @@ class Replicas:
             changed[self._last] = True
         self._shared, rows = shared, changed.nonzero()[0]
         columns = [shared[rows]]
-        for plugin in self._spreads:
+        for plugin in self._unshared:
             if plugin.name not in cycle.skip_score:
-                columns += plugin.kinds(cycle, nodes.at(rows))
+                columns += plugin.replica_kinds(cycle, nodes.at(rows))
         for row, *kind in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True):
             self._classes.put(row, tuple(kind))
 

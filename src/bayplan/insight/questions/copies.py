@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bayplan.api.coscheduling import POD_GROUP_LABEL
 from bayplan.api.kinds import STATEFUL_SET
 from bayplan.insight.expansion import Document, Expansion
-from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL
 
 
 class Copies:

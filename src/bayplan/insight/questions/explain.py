@@ -7,16 +7,17 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
+from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.interface import ExplainPostFilter
 from bayplan.framework.near_names import near_name
-from bayplan.framework.status import Code
+from bayplan.framework.profile import Point, implements
+from bayplan.framework.runner import explain_post_filters
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
@@ -29,8 +30,6 @@ from bayplan.insight.questions.notes import message_of, notes_of
 from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
 from bayplan.insight.questions.scores import ScoreTable, score_table
-from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.dry_run import DryRun
 from bayplan.scheduling import Decision, Unit
 from bayplan.simulation.results import Fate
 from bayplan.simulation.simulation import Simulation
@@ -61,7 +60,7 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionTrial:
-    """Nodes on which preemption was tried: how many pods of lower priority they have, and what blocks without these."""
+    """Nodes on which preemption was tried: how many pods could be evicted there, and what blocks without these."""
 
     nodes: tuple[str, ...]
     victims: int
@@ -161,7 +160,7 @@ def explain(
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
     `progress` may raise Stopped while changes are tried; the answer then has those that were found to help, and passed
-    `confirm`. `last`: what else may help a pod for which other pods could be evicted.
+    `confirm`. `last`: what else may help a pod for which other pods could be evicted, as far as plugins tell.
     """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
@@ -180,10 +179,16 @@ def explain(
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
-            if found.preemption and len(helpful.found) < helps and not helpful.interrupted:
+            if _may_preempt(world, pod, found) and len(helpful.found) < helps and not helpful.interrupted:
                 helpful = also(helpful, (attempt(world, pod, progress) for attempt in last))
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
+
+
+def _may_preempt(world: World, pod: PodInfo, found: Explanation) -> bool:
+    """Whether a plugin has tried evictions for a pod, or doesn't tell."""
+    plugins = world.profiles[pod.scheduler_name].for_pod(pod).at(Point.POST_FILTER)
+    return bool(found.preemption) or not all(implements(each, ExplainPostFilter) for each in plugins)
 
 
 def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
@@ -253,7 +258,7 @@ def _deferred_resize(
     notes = [f"its resize is deferred: {texts}"]
     if victims:
         notes.append(f"it would preempt {listed(victims)} for its resize now")
-    elif pod.spec.preemptionPolicy == "Never":
+    elif pod.spec.preemptionPolicy == "Never" and decision.diagnosis.post_filters:
         notes.append("its preemptionPolicy is Never, so it preempts no pod for its resize")
     return notes, victims, () if victims else preemption_trials(world, pod, decision)
 
@@ -310,24 +315,13 @@ def decision_of(world: World, pod: PodInfo) -> Decision | None:
 
 
 def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:
-    """Dry-run preemption on each node where it may help, and return what still blocks the pod there."""
-    verdicts = decision.diagnosis.verdicts
-    if verdicts is None or pod.spec.preemptionPolicy == "Never":
-        return ()
-    resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
-    positions = np.flatnonzero(resolvable[verdicts.codes])
-    nodes = verdicts.nodes.at(positions)
+    """Ask the plugins that tried to make room for a pod where they could not, and what still blocks the pod there."""
     profile = world.profiles[pod.scheduler_name].for_pod(pod)
     what_if = ProfileWhatIf(profile, world.state.nominations, world.rng)
-    budgets = Budgets(world.state.objects[POD_DISRUPTION_BUDGET].values())
-    dry_run = DryRun(what_if, decision.cycle, pod, nodes, budgets, world.state.nominations)
-    candidates = {candidate.node_name for candidate in dry_run.candidates(len(nodes)).candidates}
-    verdicts = dry_run.verdicts()
     found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
-    for position in range(len(nodes)):
-        if nodes.name(position) not in candidates:
-            victims = sum(other.priority < pod.priority for other in nodes.pods(position))
-            found.setdefault((victims, verdicts.of(position).reasons), []).append(nodes.name(position))
+    with world.trial():
+        for each in explain_post_filters(profile, decision.cycle, pod, decision.diagnosis, what_if):
+            found.setdefault((each.victims, each.remains), []).append(each.node)
     trials = [PreemptionTrial(tuple(sorted(names)), victims, remains) for (victims, remains), names in found.items()]
     return tuple(sorted(trials, key=lambda trial: (-len(trial.nodes), trial.victims, trial.remains)))
 

@@ -46,8 +46,6 @@ def with_higher_priority(
     `classes`: the priorities of the priority classes. A pod that would evict replicas of its own workload, or pods of a
     DaemonSet, isn't helped. Raises Stopped.
     """
-    if pod.spec.preemptionPolicy == "Never":
-        return None
     lower = [name for name, value in classes.items() if value > pod.priority and not name.startswith(_SYSTEM)]
     for name in sorted(lower, key=lambda each: (classes[each], each))[:_TRIED]:
         progress(f"trying the priority class {name}")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api import kinds
+from bayplan.api.coscheduling import POD_GROUP_LABEL
+from bayplan.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.api.kinds import Kind, custom_kind
 from bayplan.api.objects import encode
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.insight.sources.documents import identify
 from bayplan.insight.sources.reading import Documents, Gap, SnapshotError
 from bayplan.insight.sources.rights import EFFECTS
-from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL
-from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayplan.api import kinds
+from bayplan.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.api.kinds import Kind, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.insight.tables import grouped
-from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
 
 ROLE = "bayplan-insight"
 """The name of the ClusterRole."""

@@ -15,16 +15,12 @@ from typing import Any
 import msgspec
 
 from bayplan.api import requests
+from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.times import with_zone
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.cluster.pod_info import PodInfo
-
-POD_GROUPS = "podgroups.v1alpha1.scheduling.x-k8s.io"
-POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-LIGHTWEIGHT_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
-MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 
 
 class CoschedulingSpec(msgspec.Struct):

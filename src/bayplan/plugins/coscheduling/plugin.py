@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Hashable, Iterable
 from datetime import UTC, datetime, timedelta
 
+from bayplan.api.coscheduling import POD_GROUPS
 from bayplan.api.kinds import POD
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_groups import PodsByGroup
@@ -17,11 +18,11 @@ from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Answer, CycleState, Plugin, PostFilterResult, Wait, WhatIf
+from bayplan.framework.interface import Answer, CycleState, FailedPreemption, Plugin, PostFilterResult, Wait, WhatIf
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.plugins.coscheduling.groups import POD_GROUPS, Group, Groups, key_of, total_requests
+from bayplan.plugins.coscheduling.groups import Group, Groups, key_of, total_requests
 from bayplan.plugins.coscheduling.status import PodGroupStatuses
 
 DEFAULT_WAIT = 60
@@ -96,6 +97,12 @@ class Coscheduling(Plugin):
             return None
         problem = group.problem or self._missing(group, pod, nodes)
         return Status.unresolvable(problem) if problem else None
+
+    def explain_post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> tuple[FailedPreemption, ...]:
+        """Nothing: no pod is evicted for a group."""
+        return ()
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
         """Reject the waiting members of a group of which a member is unschedulable, unless few members are missing."""

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import Pod
 
+from bayplan.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import Handle
-from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS, spec_of
+from bayplan.plugins.coscheduling.groups import spec_of
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_changes import Removals
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import Candidate, CycleState, WhatIf
+from bayplan.framework.interface import Candidate, CycleState, FailedPreemption, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
@@ -88,6 +88,16 @@ class DryRun:
         verdicts.codes[without] = 0
         verdicts.reject(Rejections.where(without, NO_VICTIMS), "")
         return verdicts
+
+    def failures(self) -> list[FailedPreemption]:
+        """Try all nodes, and return those that aren't candidates, with what rejects the pod there."""
+        found = {each.node_name for each in self.candidates(len(self._nodes)).candidates}
+        verdicts, lower = self.verdicts(), self._without_lower(self._rows()).pods
+        return [
+            FailedPreemption(name, len(pods), verdicts.of(position).reasons)
+            for position, pods in enumerate(lower)
+            if (name := self._nodes.name(position)) not in found
+        ]
 
     def _rows_with_lower(self) -> Rows:
         """Return the rows with pods of lower priority, in the order of the nodes."""

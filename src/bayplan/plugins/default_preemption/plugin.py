@@ -22,7 +22,15 @@ from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.gangs import PLACED_WITH
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
+from bayplan.framework.interface import (
+    Candidate,
+    CycleState,
+    FailedPreemption,
+    Plugin,
+    PostFilterResult,
+    Shortlist,
+    WhatIf,
+)
 from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis, fit_error
 from bayplan.plugins.arguments import DefaultPreemptionArgs
@@ -72,11 +80,12 @@ class DefaultPreemption(Plugin):
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
     ) -> PostFilterResult | Shortlist:
         """Find the candidates. Of those that extenders accept, the best one is chosen."""
-        gang = cycle.data.get(PLACED_WITH)
-        ineligible = (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
+        ineligible = self._no_preemption(cycle, pod, diagnosis)
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
-        rows, table = self._rows_to_try(diagnosis, what_if), self._handle.nodes.table
+        rows, table = self.rows_to_try(diagnosis), self._handle.nodes.table
+        first = what_if.rng.randrange(len(rows)) if len(rows) else 0
+        rows = np.concatenate((rows[first:], rows[:first]))
         if not self._pod_groups and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
             return _no_victims(diagnosis.total, len(rows))
         nodes = self._handle.nodes.at(rows)
@@ -101,6 +110,15 @@ class DefaultPreemption(Plugin):
         reasons = (_reported(found),) if self._tells_victims else ()
         return PostFilterResult(Status(Code.SUCCESS, reasons), best.node_name, best.victims)
 
+    def explain_post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> list[FailedPreemption]:
+        """Dry-run preemption on each node where it may help; extenders are not asked."""
+        if self._no_preemption(cycle, pod, diagnosis):
+            return []
+        nodes = self._handle.nodes.at(self.rows_to_try(diagnosis))
+        return self._dry_run(cycle, pod, nodes, what_if).failures()
+
     def sign(self, pod: PodInfo) -> Hashable:
         """Whether the pod preempts. The signatures of the filters cover the dry runs."""
         return (pod.spec.preemptionPolicy,)
@@ -110,8 +128,13 @@ class DefaultPreemption(Plugin):
         deletion = ClusterEvent(events.POD, Action.DELETE)
         yield EventHint(deletion, after_pod_deletion, still_gated=lambda: self._handle.evicting)
 
+    def _no_preemption(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> str:
+        """Return why the pod must not preempt; "" if it may."""
+        gang = cycle.data.get(PLACED_WITH)
+        return (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
+
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
-        """Return why the pod must not preempt; "" if it may.
+        """Return why the pod by itself must not preempt; "" if it may.
 
         A pod must not preempt again while earlier victims are terminating on its nominated node, unless that node is
         unresolvable for it now.
@@ -129,8 +152,8 @@ class DefaultPreemption(Plugin):
         waits = any(groups.priority_of(other) < pod.priority for other in others)
         return VICTIMS_TERMINATING if waits else ""
 
-    def _rows_to_try(self, diagnosis: Diagnosis, what_if: WhatIf) -> Rows:
-        """Return the rows where removing pods may help, in order, beginning with a random one."""
+    def rows_to_try(self, diagnosis: Diagnosis) -> Rows:
+        """Return the rows where removing pods may help, ascending."""
         nodes = self._handle.nodes
         potential = np.zeros(len(nodes), dtype=np.bool_)
         if diagnosis.absent is not None and diagnosis.absent.code is Code.UNSCHEDULABLE:
@@ -139,9 +162,8 @@ class DefaultPreemption(Plugin):
             verdicts = diagnosis.verdicts
             resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
             potential[verdicts.nodes.rows] = resolvable[verdicts.codes]
-        rows = potential.nonzero()[0]
-        first = what_if.rng.randrange(len(rows)) if len(rows) else 0
-        return np.concatenate((rows[first:], rows[:first]))
+        rows: Rows = potential.nonzero()[0]
+        return rows
 
     def _dry_run(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf) -> DryRun:
         budgets, nominations = Budgets(self._budgets.values()), self._handle.nominations

@@ -28,7 +28,7 @@ from bayplan.framework.device_slices import device_slices, selectors_read_lists
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, PostFilterResult, WhatIf
+from bayplan.framework.interface import CycleState, FailedPreemption, PostFilterResult, WhatIf
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details
 from bayplan.framework.resizes import OnlyPlaces
@@ -249,6 +249,12 @@ class DynamicResources(OnlyPlaces):
             return PostFilterResult(Status.error("not found"))
         state: PodDevices | None = cycle.data[self.name]
         return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
+
+    def explain_post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> tuple[FailedPreemption, ...]:
+        """Nothing: no pod is evicted for devices."""
+        return ()
 
     def gang_give_back(self, gang: Gang, rejected: Sequence[tuple[CycleState, PodInfo]]) -> Status | None:
         """Deallocate a claim that makes nodes infeasible for one of the pods, or return one of their group."""

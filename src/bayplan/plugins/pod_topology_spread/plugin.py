@@ -174,7 +174,7 @@ class PodTopologySpread(OnlyPlaces):
         total += 0.5
         return np.floor(total, out=total).astype(np.int64)
 
-    def kinds(self, cycle: CycleState, nodes: Nodes) -> list[Int64]:
+    def replica_kinds(self, cycle: CycleState, nodes: Nodes) -> list[Int64]:
         """Return arrays of numbers, one per node. Nodes that are equal in all of them have equal scores."""
         soft: SoftSpreads = cycle.data[self.name, "score"]
         return [spread.kinds(nodes) for spread in soft.spreads]

@@ -26,10 +26,9 @@ from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
-from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
-from bayplan.testing.contract.subject import Subject, alone, ask, difference
+from bayplan.testing.contract.subject import Subject, alone, ask, difference, in_tree
 
 BIND_SECONDS = 10.0
 """How long PreBind and Bind may take."""
@@ -70,7 +69,7 @@ def reserve(subject: Subject, example: Example) -> None:
 def post_filter(subject: Subject, example: Example) -> None:
     """PostFilter is called for a pod that fits no node, with NodeResourcesFit in addition to the plugin."""
     plugin, world = subject.start(example)
-    profile, fit = alone(plugin), NodeResourcesFit()
+    profile, fit = alone(plugin), in_tree("NodeResourcesFit")
     points = (Point.PRE_FILTER, Point.FILTER)
     profile = profile.with_plugins({point: [*profile.at(point), fit] for point in points})
     cycle, nodes = CycleState(), world.state.nodes

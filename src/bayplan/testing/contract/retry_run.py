@@ -10,11 +10,9 @@ from bayplan.api.kinds import POD, Kind
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Point, Profile
-from bayplan.plugins.default_binder import DefaultBinder
-from bayplan.plugins.priority_sort import PrioritySort
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.contract.examples import Example
-from bayplan.testing.contract.subject import SCHEDULER, Subject, alone
+from bayplan.testing.contract.subject import SCHEDULER, Subject, alone, in_tree
 from bayplan.testing.documents import Document
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
@@ -31,9 +29,9 @@ async def _run(subject: Subject, example: Example, seconds: float) -> int:
 
     def build(handle: Handle) -> dict[str, Profile]:
         usual: dict[Point, list[Any]] = {
-            Point.QUEUE_SORT: [PrioritySort()],
+            Point.QUEUE_SORT: [in_tree("PrioritySort")],
             Point.PRE_BIND: [],
-            Point.BIND: [DefaultBinder(handle)],
+            Point.BIND: [in_tree("DefaultBinder", handle)],
         }
         profiles[SCHEDULER] = alone(subject.make(handle)).with_plugins(usual)
         return profiles

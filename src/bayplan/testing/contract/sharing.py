@@ -11,6 +11,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
 from bayplan.framework.pod_run import PodRun
+from bayplan.framework.promises import reads_only_nodes
 from bayplan.scheduling import decide
 from bayplan.sharing import Sharing
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
@@ -72,7 +73,7 @@ def rests_on(subject: Subject, example: Example) -> None:
 @promise(
     "reads-pods",
     "with reads_pods = False, pods on nodes make no difference",
-    lambda subject: subject.decides and not subject.cls.reads_pods,
+    lambda subject: subject.decides and reads_only_nodes(subject.cls),
 )
 def reads_pods(subject: Subject, example: Example) -> None:
     """A plugin with `reads_pods = False` gives the same answers whatever pods are on the nodes."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ConfigurationError, ExtraPlugin, KubeSchedulerProfile
-from bayplan.config.catalog import Catalog
+from bayplan.config.catalog import Catalog, in_tree_plugin
 from bayplan.config.planning import plan_profile
 from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
 from bayplan.framework import interface
@@ -19,10 +19,9 @@ from bayplan.framework.calling import call
 from bayplan.framework.functions import FunctionPlugin
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import FORMS, Point, Profile, implements, takes_part
+from bayplan.framework.profile import FORMS, Point, Profile, has_form, implements, takes_part
 from bayplan.framework.runner import normalized, raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
 from bayplan.framework.status import Code, Status
-from bayplan.plugins.registry import PLUGINS
 from bayplan.testing.contract.examples import BuiltExample, Example
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
@@ -76,8 +75,8 @@ class Subject:
         return plugin, world
 
     def has(self, form: type[Any]) -> bool:
-        """Whether the plugin has the methods of one of the protocols of `framework.interface`."""
-        return issubclass(self.cls, form)
+        """Whether the plugin has the methods of one of the protocols of `framework.interface`, with their promises."""
+        return has_form(self.cls, form)
 
     def takes_part(self, *points: Point) -> bool:
         """Whether it implements any of these points."""
@@ -212,6 +211,13 @@ def ask_pre_enqueue(plugin: Any, pod: PodInfo) -> Status | None:
     return status if status.rejected else None
 
 
+def in_tree(name: str, *services: Any) -> Any:
+    """Return a new in-tree plugin. `services`: what its constructor needs."""
+    factory = in_tree_plugin(name)
+    assert factory is not None, name
+    return factory(*services)
+
+
 def _decoded(plugin: ExtraPlugin, arguments: Mapping[str, Any], gates: FeatureGates) -> dict[str, Any]:
     """The keyword arguments of a plugin that a configuration with these arguments enables."""
     enabled = Plugins(multiPoint=PluginSet([PluginReference(plugin.name)], [PluginReference("*")]))
@@ -220,9 +226,9 @@ def _decoded(plugin: ExtraPlugin, arguments: Mapping[str, Any], gates: FeatureGa
         if not any(issubclass(cls, form) for form in FORMS[point]):
             setattr(enabled, point.value, PluginSet([PluginReference(usual)]))
     config = [PluginConfig(plugin.name, dict(arguments))] if arguments else []
-    in_tree = plugin.name in PLUGINS and PLUGINS[plugin.name].factory is plugin
+    known = in_tree_plugin(plugin.name) is plugin
     profile = KubeSchedulerProfile(schedulerName=SCHEDULER, plugins=enabled, pluginConfig=config)
-    plan, faults = plan_profile(profile, Catalog([] if in_tree else [plugin], gates))
+    plan, faults = plan_profile(profile, Catalog([] if known else [plugin], gates))
     if faults:
         raise ConfigurationError(faults)
     return {"args": plan.arguments[plugin.name]} if plugin.name in plan.arguments else {}

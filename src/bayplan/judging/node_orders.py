@@ -1,4 +1,4 @@
-"""The orders in which kube-scheduler may go through the nodes of a large cluster, of which it scores only some."""
+"""The orders in which a scheduler may go through the nodes of a large cluster, of which it scores only some."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from bayplan.api.kinds import NODE
 from bayplan.cluster.columns import Rows
-from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.profile import Profile
+from bayplan.judging.choices import score_at
 from bayplan.scheduling import Decision
-from bayplan.simulation.choices import score_at
-from bayplan.simulation.world import World
+from bayplan.scheduling.sampling import enough_nodes, feasible_nodes_to_find
 
 _REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
 _ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
@@ -21,34 +22,42 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class NodeOrders:
-    """The orders of a world's nodes: a node of each zone in turn, those of a zone by creation, or by name.
+    """The orders of a cluster's nodes: a node of each zone in turn, those of a zone by creation, or by name.
 
     kube-scheduler adds the nodes that are there at its start by name, and later ones as they are created. Mirrors
-    nodeTree (pkg/scheduler/backend/cache/node_tree.go).
+    nodeTree (pkg/scheduler/backend/cache/node_tree.go). Bayplan itself goes through the rows of its table, where it
+    looks at only some of the nodes.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
         self._orders: list[Rows] = []
         self._version = -1
 
-    def may_leave_out(self, decision: Decision, node: str, needed: int) -> bool:
-        """Return whether `needed` feasible nodes in a row include a node and none that has a higher score.
+    def may_leave_out(self, decision: Decision, node: str, profile: Profile) -> bool:
+        """Return whether as many feasible nodes in a row as a scheduler looks for include a node and no better one.
 
-        That is what kube-scheduler looks at. It begins where it ended for the pod before.
+        A scheduler begins where it ended for the pod before.
         """
-        table, scores = self._world.state.table, decision.scores
+        table, scores = self._state.table, decision.scores
         mine = score_at(table, decision, node)
         if mine is None or scores is None:
             return False
-        better = np.zeros(table.size, dtype=np.int8)
+        better, row = np.zeros(table.size, dtype=np.int8), table.row_of[node]
         better[scores.rows] = 1 + (scores.total > mine)
-        return any(_gap(better[order], order, table.row_of[node]) >= needed for order in self._of(table))
+        total, own = table.live_count, np.flatnonzero(table.live[: table.size])
+        needed = feasible_nodes_to_find(profile, total)
+        return needed < total and (
+            any(_gap(better[order], order, row) >= needed for order in self.orders())
+            or _gap(better[own], own, row) >= enough_nodes(profile, total)
+        )
 
-    def _of(self, table: NodeTable) -> list[Rows]:
+    def orders(self) -> list[Rows]:
+        """Return the rows of all nodes in each order that kube-scheduler may have."""
+        table = self._state.table
         if self._version != table.nodes_version:
             self._version = table.nodes_version
-            known = self._world.state.objects[NODE].known
+            known = self._state.objects[NODE].known
             nodes = [(row, name, known(name)) for name, row in table.row_of.items() if table.live[row]]
             self._orders = [_by_zone(sorted(nodes, key=key)) for key in (_creation, _name)]
         return self._orders
