@@ -19,6 +19,7 @@ from bayplan.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.insight.namespaces import check_namespace
 from bayplan.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.insight.snapshot import Snapshot, flattened
+from bayplan.insight.usable import UsableObjects, without
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
@@ -62,13 +63,29 @@ class Insight:
         limits: Limits = Limits(),  # noqa: B008 - immutable
         gates: FeatureGates | None = None,
     ) -> None:
-        self.snapshot = snapshot
         self.configuration, self.plugins = configuration, plugins
         self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
         self.world = World(configuration, plugins, self.gates, seed=seed)
-        self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+        self._usable = UsableObjects({NODE, *self.world.handle.watched})
+        self._given: Snapshot | None = None
+        self.move(snapshot)
+
+    def move(self, snapshot: Snapshot) -> None:
+        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`)."""
+        if snapshot is self._given:
+            self.world.reset()
+            return
+        usable = self._usable.of(snapshot)
+        self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
+        self.snapshot = without(usable, self.world.left_out)
+        self._given = snapshot
+
+    @property
+    def problems(self) -> list[str]:
+        """The objects that were left out, one line each."""
+        return [*self._usable.problems, *self.world.problems]
 
     # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
     # Stopped: the answer then has what is known so far.
@@ -425,8 +442,10 @@ class Insight:
         pod = self.world.pod(key)
         if pod is not None:
             return pod
+        if (POD, key) in self.world.left_out:
+            raise QuestionError(f"pod {key} cannot be read: {self.world.left_out[POD, key]}")
         if key in self.snapshot.of_kind(POD):
-            raise QuestionError(f"pod {key} has terminated or cannot be read")
+            raise QuestionError(f"pod {key} has terminated")
         preempted = preempted_by(self.snapshot, self.world, key)
         if preempted:
             raise QuestionError(f"pod {key} is gone: {preempted}")

@@ -16,6 +16,7 @@ from bayplan.framework.remedies import Edit, Remedy, is_daemon
 from bayplan.insight.answers import Progress, Stopped, listed, plural, silent
 from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
+from bayplan.insight.questions.claim_templates import make_claims, template_remedies
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_objects import bind_claims
 from bayplan.insight.questions.node_groups import attached_objects, devices_by_node
@@ -173,6 +174,7 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
     with world.trial():
         make(world, change)
         bind_claims(world, pod)
+        make_claims(world, pod.key, change.apply)
         pending = world.pending.get(pod.key)
         result = None if pending is None else Simulation(world).outcome(pending).get(pod.key)
         return result.node if result is not None and result.fate is Fate.PLACED else None
@@ -205,6 +207,7 @@ def candidates(
     gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
     ungate = tuple(remedy for remedy in gates if remedy is not None)
     yield combined(pod, None, ungate)
+    yield from (combined(pod, None, (*ungate, remedy)) for remedy in template_remedies(world, pod))
     positions = blockers.nearest(LOOKED_AT) if only is None else list(only)
     options = [
         (group, sorted(itertools.product(*remedies), key=_size)[:combinations])

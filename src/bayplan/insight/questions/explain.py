@@ -16,7 +16,7 @@ from rich.text import Text
 from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.near_names import near_name
-from bayplan.framework.status import Code
+from bayplan.framework.status import Code, PluginError
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
@@ -175,7 +175,7 @@ def explain(
         if resize is not None:
             notes, victims, trials = resize
             found = replace(found, notes=(*notes, *found.notes), victims=victims, preemption=trials)
-        waits = world.gate_of(pod) is not None or world.unit_of(pod).gang is not None
+        waits = world.gate_of(pod) is not None or world.gang_of(pod) is not None
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
@@ -304,7 +304,10 @@ def _explain_pending(
 
 def decision_of(world: World, pod: PodInfo) -> Decision | None:
     """Return the decision about a pod in its unit, with scores; None if the pod itself was not attempted."""
-    plan = world.attempt(world.unit_of(pod), explain=True)
+    try:
+        plan = world.attempt(world.unit_of(pod), explain=True)
+    except PluginError:  # the plugin that knows the gang fails, and so does the attempt
+        return None
     return next((decision for decision in plan.decisions if decision.pod.uid == pod.uid), None)
 
 

@@ -34,10 +34,9 @@ class MissingMember:
     @classmethod
     def of(cls, world: World, pod: PodInfo) -> MissingMember | None:
         """Return the missing member of a pod's gang; None without a gang, or if the gang fits or wasn't tried."""
-        unit = world.unit_of(pod)
-        if unit.gang is None:
+        if world.gang_of(pod) is None:
             return None
-        plan = world.attempt(unit)
+        plan = world.attempt(world.unit_of(pod))
         missing = plan.shortfall.next if plan.shortfall is not None else None
         return None if missing is None else cls(plan, missing)
 
@@ -61,11 +60,10 @@ class MissingMember:
 
 def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
     """Yield how many members there are, and who is missing."""
-    unit = world.unit_of(pod)
-    if unit.gang is None:
+    gang = world.gang_of(pod)
+    if gang is None:
         return
-    gang = unit.gang
-    pending, gated = len(unit.pending), len(gang.gated)
+    pending, gated = len(world.unit_of(pod).pending), len(gang.gated)
     missing = max(gang.needed - pending - gated, 0)
     parts = [f"{plural(gang.placed, 'pod')} placed", f"{gang.needed} more needed", f"{pending} pending"]
     parts += [f"{gated} gated"] if gated else []
@@ -74,7 +72,7 @@ def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
 
 def ungating(world: World, pod: PodInfo) -> Iterator[Change]:
     """Yield the removal of the gates of all members of a pod's gang."""
-    gang = world.unit_of(pod).gang
+    gang = world.gang_of(pod)
     if gang is None or {member.uid for member in gang.gated} <= {pod.uid}:
         return
     documents, texts = [], []

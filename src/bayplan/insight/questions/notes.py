@@ -8,10 +8,11 @@ from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM
 from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.kinds.pods import GATED
-from bayplan.devices.claims import allocation_of, claim_names
+from bayplan.devices.claims import allocation_of, made_claim_names
 from bayplan.insight.answers import listed
 from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.blockers import gates_of
+from bayplan.insight.questions.claim_templates import template_notes
 from bayplan.insight.questions.gangs import gang_notes
 from bayplan.insight.questions.progress import NOMINATED, chosen_node
 from bayplan.simulation.results import Result
@@ -53,7 +54,8 @@ def _claim_notes(world: World, pod: PodInfo) -> Iterator[str]:
             yield f"persistentvolumeclaim {name} does not exist"
         elif claim is not None and not is_fully_bound(claim):
             yield f"persistentvolumeclaim {name} is not bound; its storage class is {class_of_claim(claim) or 'unset'}"
-    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+    yield from template_notes(world, pod)
+    for name in made_claim_names(pod.object):
         device_claim = world.state.objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
         if device_claim is None:
             yield f"resourceclaim {name} does not exist"

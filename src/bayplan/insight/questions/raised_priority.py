@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from bayplan.api.kinds import PRIORITY_CLASS
+from bayplan.api.objects import decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Remedy, may_make_room
 from bayplan.insight.answers import Progress
@@ -20,12 +19,6 @@ from bayplan.simulation.results import Fate
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
-
-class _Class(msgspec.Struct):
-    metadata: dict[str, Any]
-    value: int = 0
-
-
 _TRIED = 5
 """The most classes to try."""
 _SYSTEM = "system-"
@@ -34,8 +27,8 @@ _SYSTEM = "system-"
 
 def priorities_of(snapshot: Snapshot) -> dict[str, int]:
     """Return the priorities of a snapshot's priority classes, by name."""
-    classes = map(msgspec.json.Decoder(_Class).decode, snapshot.of_kind(PRIORITY_CLASS).values())
-    return {each.metadata["name"]: each.value for each in classes}
+    known = snapshot.of_kind(PRIORITY_CLASS)
+    return {name: decode(PRIORITY_CLASS.type, raw).value for name, raw in known.items()}
 
 
 def with_higher_priority(

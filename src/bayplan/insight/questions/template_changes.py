@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,8 +46,11 @@ class TemplateChanges:
         name = f"{kind.singular} {document['metadata']['namespace']}/{document['metadata']['name']}"
         if kind is JOB:
             return _with_cost(found, f"the template of a Job is immutable: create {name} again")
+        changed = _changed(kind, document, found)
+        if changed is None:
+            return _with_cost(found, f"{name} doesn't say that of its pods: change what does, such as a webhook")
         try:
-            expansion = self._rolled_out(kind, document, found, progress)
+            expansion = Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
         except StatusError as error:
             return _with_cost(found, f"the API server refuses the change of {name}: {error.message}")
         if not expansion.rollouts:  # the workload has no other pods to replace, or replaces none by itself
@@ -62,15 +66,20 @@ class TemplateChanges:
                 return kind, document
         return None
 
-    def _rolled_out(self, kind: Kind, document: Mapping[str, Any], found: Help, progress: Progress) -> Expansion:
-        """What the change of a workload's template leads to. Raises StatusError."""
-        template = {"metadata": {}, **document["spec"]["template"]}
-        template = {**template, "metadata": {**template["metadata"]}, "spec": {**template["spec"]}}
+
+def _changed(kind: Kind, document: Mapping[str, Any], found: Help) -> dict[str, Any] | None:
+    """A workload with the changed template; None if its template hasn't what the change of its pods is about."""
+    template = copy.deepcopy({"metadata": {}, "spec": {}, **document["spec"]["template"]})
+    before = copy.deepcopy(template)
+    try:
         for edit in found.change.edits:
             edit(template)
-        changed = {**document, "apiVersion": kind.api_version, "kind": kind.kind}
-        changed["spec"] = {**document["spec"], "template": template}
-        return Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
+    except Exception:  # noqa: BLE001 - an edit is a plugin's own code, made for a pod that may have more than its template
+        return None
+    if template == before:
+        return None
+    changed = {**document, "apiVersion": kind.api_version, "kind": kind.kind}
+    return {**changed, "spec": {**document["spec"], "template": template}}
 
 
 def _tried(world: World, found: Help, name: str, expansion: Expansion, progress: Progress) -> Help | None:

@@ -128,7 +128,7 @@ def _rejection(world: World, pod: PodInfo, decision: Decision | None, node_name:
     if decision is None or world.gate_of(pod) is not None:
         return None
     simulation = Simulation(world)
-    if world.unit_of(pod).gang is None:
+    if world.gang_of(pod) is None:
         if decision.node is None:
             return None
         status = simulation.rejection_on(decision, node_name)
