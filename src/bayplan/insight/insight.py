@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.insight.manifests import Manifests
     from bayplan.insight.questions.balance import Balance
     from bayplan.insight.questions.capacity import Capacity
-    from bayplan.insight.questions.changes import Confirm, Help
+    from bayplan.insight.questions.change import Confirm, Help
     from bayplan.insight.questions.diff import Difference
     from bayplan.insight.questions.drain import Drain
     from bayplan.insight.questions.edits import Changes
@@ -96,13 +96,10 @@ class Insight:
         `nearest`: the number of nearest misses; 0 for all.
         """
         from bayplan.insight.questions.explain import explain
-        from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
 
         self.world.reset()
-        confirm = self._template_changes()
-        with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
-        asked, last = self.pod(pod), (with_class,)
-        return explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, confirm=confirm, last=last)
+        asked = self.pod(pod)
+        return explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, **self._trials())
 
     def explain_all(
         self,
@@ -127,7 +124,9 @@ class Insight:
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
-        found = explain_all(self.world, what, in_order, examples=examples, shown=shown, progress=progress)
+        found = explain_all(
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials()
+        )
         if not free or found.interrupted:
             return found
         best = freeing(self.world, in_order, progress)
@@ -157,7 +156,7 @@ class Insight:
             hint = others_called(self.snapshot, self._pods, known, namespace, name)
             raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")
         what = f"{known.singular} {namespace}/{name}"
-        found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress)
+        found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials())
         return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
@@ -419,6 +418,14 @@ class Insight:
         from bayplan.insight.manifests import Manifests  # imports the embedded API server
 
         return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+
+    def _trials(self) -> dict[str, Any]:
+        """How changes that help a pod are tried further, and what else is tried."""
+        from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
+
+        confirm = self._template_changes()
+        with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
+        return {"confirm": confirm, "last": (with_class,)}
 
     def _template_changes(self) -> Confirm:
         def confirm(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:

@@ -42,6 +42,7 @@ from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Unit, attempt, unit_of
 from bayplan.sharing import PodKey, SharedRun, Sharing
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.simulation.held_nominations import HeldNominations
 from bayplan.simulation.pending import PendingPodsOfWorld
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.simulation.writes import StoreClient
@@ -87,8 +88,9 @@ class World:
         if configuration is None:
             configuration = usual_configuration(plugins, gates)
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gates)
+        held = HeldNominations(self.state)
         self.profiles_without_preemption = {
-            name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
+            name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: (held,)})
             for name, profile in self.profiles.items()
         }
         self.queue_profiles = {name: QueueProfile.of(profile) for name, profile in self.profiles.items()}

@@ -22,13 +22,14 @@ from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plura
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.nodes import no_node
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, also, what_would_help
+from bayplan.insight.questions.change import Attempt, Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
 from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
 from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.insight.questions.trying import also, what_would_help
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
 from bayplan.scheduling import Decision, Unit
@@ -179,8 +180,9 @@ def explain(
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
-            if found.preemption and len(helpful.found) < helps and not helpful.interrupted:
-                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last))
+            enough = sum(each.lasts and each.change.size == 1 for each in helpful.found) >= helps
+            if found.preemption and not enough and not helpful.interrupted:
+                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last), helps)
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 

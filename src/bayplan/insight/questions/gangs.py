@@ -11,7 +11,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import together
 from bayplan.insight.answers import plural
 from bayplan.insight.questions.blockers import Blockers, gates_of
-from bayplan.insight.questions.changes import Change, candidates
+from bayplan.insight.questions.change import Change
+from bayplan.insight.questions.changes import candidates
 from bayplan.insight.questions.documents import pod_document
 from bayplan.scheduling import Decision, Options, Plan
 from bayplan.scheduling.reservations import place

@@ -12,7 +12,8 @@ from bayplan.api.objects import decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Remedy, may_make_room
 from bayplan.insight.answers import Progress
-from bayplan.insight.questions.changes import Confirm, Help, combined, evicted, make
+from bayplan.insight.questions.change import Confirm, Help, make
+from bayplan.insight.questions.changes import combined, evicted
 from bayplan.insight.questions.new_objects import bind_claims
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.results import Fate
@@ -54,8 +55,9 @@ def with_higher_priority(
         if raised is None or result is None or result.node is None or result.fate is not Fate.PREEMPTS:
             continue
         if all(may_make_room(raised, victim) for victim in result.victims):
-            cost = evicted(victim.key for victim in result.victims)
-            return confirm(world, pod, Help(replace(change, cost=cost), result.node), progress)
+            victims = tuple(victim.key for victim in result.victims)
+            helping = Help(replace(change, cost=evicted(victims)), result.node, victims)
+            return confirm(world, pod, helping, progress)
     return None
 
 

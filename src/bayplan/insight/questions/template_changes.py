@@ -15,7 +15,7 @@ from bayplan.insight.expansion import Expansion
 from bayplan.insight.limits import Limits, Room
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS
-from bayplan.insight.questions.changes import Help, make
+from bayplan.insight.questions.change import Help, make
 from bayplan.insight.questions.deployment import Deployment, remove_pod
 from bayplan.insight.questions.new_objects import add_objects
 from bayplan.insight.snapshot import Snapshot
@@ -52,7 +52,7 @@ class TemplateChanges:
         try:
             expansion = Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
         except StatusError as error:
-            return _with_cost(found, f"the API server refuses the change of {name}: {error.message}")
+            return _stuck(found, f"the API server refuses the change of {name}: {error.message}")
         if not expansion.rollouts:  # the workload has no other pods to replace, or replaces none by itself
             return found
         return _tried(world, found, name, expansion, progress)
@@ -99,12 +99,16 @@ def _tried(world: World, found: Help, name: str, expansion: Expansion, progress:
         return None
     total = len(results) + len(expansion.refused_pods)
     if after < total or any(not result.placed for result in results.values()):
-        return _with_cost(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
+        return _stuck(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
     return _with_cost(found, f"replaces {plural(running, 'running pod')} of {name}") if running else found
 
 
 def _running(world: World, keys: Sequence[str]) -> int:
     return sum((pod := world.pod(key)) is not None and bool(pod.node_name) for key in keys)
+
+
+def _stuck(found: Help, why: str) -> Help:
+    return replace(_with_cost(found, why), lasts=False)
 
 
 def _with_cost(found: Help, *costs: str) -> Help:

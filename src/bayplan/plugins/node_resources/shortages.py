@@ -21,6 +21,8 @@ from bayplan.framework.remedies import Details, Remedy, delete_pods, may_make_ro
 from bayplan.plugins.node_resources.held import held_text, nominated_to
 
 TOO_MANY_PODS = "Too many pods"
+_LEAST_OF_A_REQUEST = 2
+"""A request is cut to no less than this part of it, a half: a pod that needs 6 cpu doesn't run with 350m."""
 
 
 def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nominations: Nominations) -> Details:
@@ -73,11 +75,12 @@ def _remedies(
 ) -> Iterator[Remedy]:
     larger = {name: f"{amount_text(name, node.requested_of(name) + request[name])}" for name in lacking}
     smaller = {name: request[name] - amount for name, amount in lacking.items()}
+    useful = all(amount * _LEAST_OF_A_REQUEST >= request[name] for name, amount in smaller.items())
     if larger:
         yield Remedy(
             new_node=partial(_enlarge, larger), detail=" and ".join(f"{text} {name}" for name, text in larger.items())
         )
-    if smaller and min(smaller.values()) > 0 and reduce_requests(msgspec.json.decode(pod.raw), lacking):
+    if smaller and useful and reduce_requests(msgspec.json.decode(pod.raw), lacking):
         texts = " and ".join(f"{amount_text(name, amount)} {name}" for name, amount in smaller.items())
         yield Remedy(f"let the pod request only {texts}", pod=lambda document: reduce_requests(document, lacking))
     yield from delete_pods(pod, _victims(pod, node, lacking, pod_count))
