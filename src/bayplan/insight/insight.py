@@ -151,7 +151,7 @@ class Insight:
         if known not in WORKLOADS:
             kinds = ", ".join(workload.singular for workload in WORKLOADS)
             raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
-        pods = owned_by(self._pods, known, namespace, name)
+        pods = owned_by(self.snapshot, self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
             hint = others_called(self.snapshot, self._pods, known, namespace, name)
             raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")

@@ -90,7 +90,7 @@ class Transactions:
 
         def place() -> Fit:
             results = placing.place(self._world, objects, room, progress)
-            return Fit(tuple(pod_fit(key, result) for key, result in results.items()))
+            return Fit(tuple(pod_fit(self._world, key, result) for key, result in results.items()))
 
         try:
             found = self._undoing(place)

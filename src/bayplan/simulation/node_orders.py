@@ -45,6 +45,18 @@ class NodeOrders:
         better[scores.rows] = 1 + (scores.total > mine)
         return any(_gap(better[order], order, table.row_of[node]) >= needed for order in self._of(table))
 
+    def chance(self, feasible: Rows, wanted: Rows, needed: int) -> float:
+        """Return how often `needed` feasible nodes in a row include at least one that is wanted.
+
+        It begins at each feasible node equally often, and with each of the orders.
+        """
+        table = self._world.state.table
+        kinds = np.zeros(table.size, dtype=np.int8)
+        kinds[feasible] = 1
+        kinds[wanted] = 2
+        missed = [_missed(kinds[order], needed) for order in self._of(table)]
+        return 1 - sum(missed) / len(missed) / len(feasible)
+
     def _of(self, table: NodeTable) -> list[Rows]:
         if self._version != table.nodes_version:
             self._version = table.nodes_version
@@ -63,6 +75,19 @@ def _gap(better: np.ndarray[Any, np.dtype[np.int8]], order: Rows, row: int) -> i
     place = int(np.flatnonzero(order[feasible] == row)[0])
     places, count = np.flatnonzero(better[feasible] > 1), int(feasible.sum())
     return int(((places - place) % count).min() + ((place - places) % count).min()) - 1 if len(places) else count
+
+
+def _missed(kinds: np.ndarray[Any, np.dtype[np.int8]], needed: int) -> int:
+    """How many runs of `needed` feasible nodes have no wanted one.
+
+    `kinds`: by place in the order, 2 for these, and 1 for other feasible nodes.
+    """
+    found = kinds[kinds > 0]
+    places = np.flatnonzero(found == 2)
+    if not len(places):
+        return len(found)
+    gaps = np.diff(np.append(places, places[0] + len(found))) - 1
+    return int(np.maximum(gaps - needed + 1, 0).sum())
 
 
 def _by_zone(nodes: list[tuple[int, str, Any]]) -> Rows:

@@ -64,12 +64,12 @@ class Help:
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        """What it is sorted by: whether it lasts, then how many changes it is, then how many pods it evicts."""
-        return (
-            not self.lasts,
-            self.change.size,
-            len(self.victims) + len(() if self.change.forced else self.change.delete),
-        )
+        """What it is sorted by: whether it lasts, how many changes it is, and how many pods it evicts.
+
+        A new node, or anything else that it costs, counts as one pod.
+        """
+        evicted = self.victims if self.change.forced else (*self.victims, *self.change.delete)
+        return not self.lasts, self.change.size, max(len(evicted), bool(self.change.cost or self.change.like))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as in docs/insight.md."""

@@ -25,9 +25,10 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.change import Attempt, Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
-from bayplan.insight.questions.notes import message_of, notes_of
+from bayplan.insight.questions.notes import bypassing_notes, message_of, notes_of
 from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
+from bayplan.insight.questions.sampling import Sampling, sampling_of
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.insight.questions.trying import also, what_would_help
 from bayplan.plugins.default_preemption.budgets import Budgets
@@ -83,7 +84,8 @@ class Explanation(Answer):
     `outcome`: `placed` if the pod has a node or would get one now, `preempts` if it would evict `victims` first, else
     `pending`. `bound`: whether the pod has a node in the snapshot. `node`: that node, or the one that it would get.
     `message`: the event's text. `now`: for a bound pod, the node that it would get if it were scheduled again.
-    `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may help.
+    `sampling`: that kube-scheduler may not look at the best node. `shown`: the most rows of a table; 0 for all.
+    `interrupted`: whether more changes may help.
     """
 
     pod: str
@@ -98,6 +100,7 @@ class Explanation(Answer):
     help: tuple[Help, ...] = ()
     preemption: tuple[PreemptionTrial, ...] = ()
     scores: ScoreTable | None = None
+    sampling: Sampling | None = None
     notes: tuple[str, ...] = field(default=())
     shown: int = 20
     interrupted: bool = False
@@ -131,6 +134,8 @@ class Explanation(Answer):
             parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
         if self.scores is not None:
             parts += [Text(), self.scores.render(wide=wide)]
+        if self.sampling is not None:
+            parts.append(Text(f"note: {self.sampling.text}", style="yellow"))
         if self.interrupted:
             parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
@@ -211,7 +216,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     scores = None
     if decision is not None and decision.scores is not None:
         scores = score_table(world, decision, pod.node_name)
-    notes: list[str] = []
+    notes = list(bypassing_notes(world, pod))
     groups: tuple[RejectedNodes, ...] = ()
     if decision is not None:
         groups = rejected_nodes(world, decision.diagnosis)
@@ -232,6 +237,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
         now=now,
         groups=groups,
         scores=scores,
+        sampling=sampling_of(world, pod, decision) if decision is not None else None,
         notes=tuple(notes),
     )
 
@@ -284,6 +290,7 @@ def _explain_pending(
             victims=tuple(victim.key for victim in result.victims),
             groups=rejected_nodes(world, first.diagnosis) if first is not None and result.victims else (),
             scores=score_table(world, first, result.node) if first is not None and first.scores else None,
+            sampling=sampling_of(world, pod, first) if first is not None else None,
             notes=tuple(notes),
         )
     if missing is not None:

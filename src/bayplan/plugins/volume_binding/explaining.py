@@ -17,7 +17,9 @@ from bayplan.api.quantity import NANO, format_quantity
 from bayplan.api.selectors import NodeSelector, parse_node_selector
 from bayplan.api.volumes import (
     NO_PROVISIONER,
+    SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
+    annotations_of,
     claim_name,
     class_of_claim,
     full_name,
@@ -100,6 +102,10 @@ class VolumeExplanations:
                 for term in storage_class.allowedTopologies or ()
             ]
             return f"{which}: the class provisions volumes only where {' or '.join(map(', '.join, terms))}"
+        selected = annotations_of(claim).get(SELECTED_NODE, "")
+        if selected not in {"", node.name}:
+            gone = "" if node.among.position(selected) is not None else f", and there is no node {selected}"
+            return f"{which} has the annotation {SELECTED_NODE}={selected}{gone}"
         free = self._capacities.free(class_name, node.alone)
         if not free:
             return f"{which}: driver {storage_class.provisioner} has published no capacity for {node.name}"
@@ -135,6 +141,15 @@ class VolumeExplanations:
 
     def _other_ways(self, claim: PersistentVolumeClaim, node: NodeInfo) -> Iterator[Remedy]:
         """A node where the class provisions, more capacity, another class, or a smaller claim."""
+        selected = annotations_of(claim).get(SELECTED_NODE, "")
+        if selected not in {"", node.name}:
+            changed = _document(claim, "v1", "PersistentVolumeClaim")
+            annotations = {key: text for key, text in annotations_of(claim).items() if key != SELECTED_NODE}
+            changed["metadata"] = {**changed["metadata"], "annotations": annotations}
+            yield Remedy(
+                f"remove the annotation {SELECTED_NODE} from the persistentvolumeclaim {_name(claim)}", apply=(changed,)
+            )
+            return
         storage_class = self._classes.get(class_of_claim(claim))
         wanted = requested_storage(claim) or 0
         provisions = storage_class is not None and storage_class.provisioner not in {"", NO_PROVISIONER}
