@@ -17,6 +17,7 @@ from bayplan.framework.status import Status
 
 if TYPE_CHECKING:
     from bayplan.framework.interface import CycleState
+    from bayplan.framework.remedies import Remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,16 @@ class GangOf(Protocol):
     """
 
     def gang_of(self, pod: PodInfo) -> Gang | None: ...
+
+
+@runtime_checkable
+class FewerMembers(Protocol):
+    """Returns the change with which a gang needs only so many pods; None if that can't be changed.
+
+    Only questions such as `bayplan explain` call it, never an attempt. The plugin also implements GangOf.
+    """
+
+    def fewer_members(self, gang: Gang, number: int) -> Remedy | None: ...
 
 
 @runtime_checkable

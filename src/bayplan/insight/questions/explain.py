@@ -24,7 +24,7 @@ from bayplan.insight.nodes import no_node
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.change import Attempt, Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
-from bayplan.insight.questions.gangs import MissingMember, ungating
+from bayplan.insight.questions.gangs import MissingMember, fewer_members, ungating
 from bayplan.insight.questions.notes import bypassing_notes, message_of, notes_of
 from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
@@ -184,6 +184,7 @@ def explain(
         waits = world.gate_of(pod) is not None or world.gang_of(pod) is not None
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
+            first += fewer_members(world, pod, missing)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
             enough = sum(each.lasts and each.change.size == 1 for each in helpful.found) >= helps
             if found.preemption and not enough and not helpful.interrupted:

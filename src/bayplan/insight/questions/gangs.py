@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import call
+from bayplan.framework.gangs import FewerMembers, Gang
+from bayplan.framework.profile import implements
 from bayplan.framework.remedies import together
+from bayplan.framework.status import PluginError
 from bayplan.insight.answers import plural
 from bayplan.insight.questions.blockers import Blockers, gates_of
 from bayplan.insight.questions.change import Change
-from bayplan.insight.questions.changes import candidates
+from bayplan.insight.questions.changes import candidates, combined
 from bayplan.insight.questions.documents import pod_document
 from bayplan.scheduling import Decision, Options, Plan
 from bayplan.scheduling.reservations import place
+from bayplan.simulation.owners import workload_of
 from bayplan.simulation.world import World
 
 _COMBINATIONS = 4
@@ -59,6 +65,37 @@ class MissingMember:
             return list(candidates(world, pod, Blockers(world, pod), None, _COMBINATIONS))
 
 
+def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> Iterator[Change]:
+    """Yield the change with which a pod's gang needs only as many pods as there are, or as find a node."""
+    gang = world.gang_of(pod)
+    plugin = None if gang is None else world.unit_of(pod).named_by
+    if gang is None or not implements(plugin, FewerMembers):
+        return
+    there = gang.placed + len(world.unit_of(pod).pending)
+    fitting = 0 if missing is None else gang.placed + sum(bool(each.node) for each in missing.plan.decisions)
+    for number in dict.fromkeys((there, fitting)):
+        try:
+            remedy = call(plugin, "Explain", plugin.fewer_members, gang, number) if number else None
+        except PluginError:
+            return
+        if remedy is not None:
+            yield combined(pod, None, [remedy])
+
+
+def finished_members(world: World, gang: Gang) -> Iterator[PodInfo]:
+    """Yield the pods of a gang that have finished, which therefore don't count."""
+    for key, raw in world.documents.get(POD, {}).items():
+        if gang.name.encode() not in raw or world.pod(key) is not None:
+            continue
+        try:
+            pod = PodInfo.from_raw(raw)
+        except ValueError:
+            continue
+        of = world.gang_of(pod) if pod.terminated and pod.scheduler_name in world.profiles else None
+        if of is not None and (of.name, of.pod_group) == (gang.name, gang.pod_group):
+            yield pod
+
+
 def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
     """Yield how many members there are, and who is missing."""
     gang = world.gang_of(pod)
@@ -69,6 +106,10 @@ def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
     parts = [f"{plural(gang.placed, 'pod')} placed", f"{gang.needed} more needed", f"{pending} pending"]
     parts += [f"{gated} gated"] if gated else []
     yield f"gang {gang.name}: {', '.join(parts)}{f'; {missing} more must be created' if missing else ''}"
+    for finished in finished_members(world, gang) if missing else ():
+        maker = workload_of(finished)
+        again = f"{maker} made it" if maker else "nothing creates another one"
+        yield f"{finished.name} exists, but has finished and does not count; {again}"
 
 
 def ungating(world: World, pod: PodInfo) -> Iterator[Change]:
