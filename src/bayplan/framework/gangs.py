@@ -79,10 +79,14 @@ class GangOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A node set that a whole gang must fit in. `name` identifies it in messages."""
+    """A node set that a whole gang must fit in. `name` identifies it in messages.
+
+    `label`: the node label whose value is the name, if there is one.
+    """
 
     name: str
     nodes: Nodes
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

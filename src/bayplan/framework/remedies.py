@@ -55,12 +55,15 @@ class Details:
             text. The text may have amounts or names that the kind has not.
         cause: what the plugin rejects the node for, if another plugin may reject it for the same thing, such as a
             cordon. Only the first of them is shown, and its remedies lift the others, too.
+        everywhere: what the rejection means for the whole cluster if all nodes are rejected for it, such as that no
+            node is large enough; the same text for all of these nodes.
     """
 
     text: str = ""
     remedies: Iterable[Remedy] = ()
     kind: Hashable = None
     cause: Hashable = None
+    everywhere: str = ""
 
 
 def together(*remedies: Remedy) -> Remedy:

@@ -84,8 +84,9 @@ class Explanation(Answer):
     `outcome`: `placed` if the pod has a node or would get one now, `preempts` if it would evict `victims` first, else
     `pending`. `bound`: whether the pod has a node in the snapshot. `node`: that node, or the one that it would get.
     `message`: the event's text. `now`: for a bound pod, the node that it would get if it were scheduled again.
-    `sampling`: that kube-scheduler may not look at the best node. `shown`: the most rows of a table; 0 for all.
-    `interrupted`: whether more changes may help.
+    `cause`: what rejects the pod on every node, in one sentence; "" if nodes differ. `sampling`: that kube-scheduler
+    may not look at the best node. `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may
+    help.
     """
 
     pod: str
@@ -101,6 +102,7 @@ class Explanation(Answer):
     preemption: tuple[PreemptionTrial, ...] = ()
     scores: ScoreTable | None = None
     sampling: Sampling | None = None
+    cause: str = ""
     notes: tuple[str, ...] = field(default=())
     shown: int = 20
     interrupted: bool = False
@@ -120,6 +122,8 @@ class Explanation(Answer):
         parts: list[RenderableType] = [Text(f"pod {self.pod}: {self._headline()}", style="bold")]
         if self.message and not self.bound:
             parts.append(Text(self.message))
+        if self.cause:
+            parts.append(Text(f"on all nodes: {self.cause}", style="bold"))
         parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
         if self.groups:
             parts += [Text(), rejections_table(self.groups, wide=wide, limit=self.shown)]
@@ -295,18 +299,21 @@ def _explain_pending(
             notes=tuple(notes),
         )
     if missing is not None:
+        notes += missing.placement_notes()
         decision = missing.decision
         if decision.pod.uid != pod.uid:
             notes.append(f"{decision.pod.name} is the member that finds no node; what follows is about it")
     with missing.others_placed(world) if missing is not None else nullcontext():
         about = blockers if missing is None else Blockers(world, missing.decision.pod)
         misses, texts = _nearest(about, nearest)
+        cause = on_all_nodes(about)
     return Explanation(
         pod.key,
         result.fate.value,
         message_of(result),
         groups=detailed(rejected_nodes(world, decision.diagnosis), texts) if decision is not None else (),
         nearest=misses,
+        cause=cause,
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
     )
@@ -357,6 +364,18 @@ def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[
         found.setdefault(tuple(dict.fromkeys(each.text for each in there)), []).append(name)
     misses = [Miss(tuple(names), blocked) for blocked, names in found.items()]
     return tuple(misses[:limit] if limit else misses), texts
+
+
+def on_all_nodes(blockers: Blockers) -> str:
+    """Return what rejects the pod on every node; "" if nothing does, or if all nodes are rejected alike anyway."""
+    positions = blockers.nearest(LOOKED_AT)
+    if len(positions) < int(blockers.nodes.live.sum()):
+        return ""
+    texts = [dict.fromkeys(each.details.everywhere or each.text for each in blockers.of(place)) for place in positions]
+    common = [text for text in texts[0] if all(text in each for each in texts)] if texts else []
+    said = any(each.details.everywhere in common for place in positions[:1] for each in blockers.of(place))
+    alike = all(each.keys() == texts[0].keys() for each in texts)
+    return "; ".join(common) if said or not alike else ""
 
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:

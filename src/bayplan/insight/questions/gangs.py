@@ -26,6 +26,8 @@ from bayplan.simulation.world import World
 
 _COMBINATIONS = 4
 """The most combinations of remedies to try for a kind of nodes."""
+_PLACEMENTS = 10
+"""The most placements in one note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,17 @@ class MissingMember:
         pod = self.decision.pod
         with self.others_placed(world):
             return list(candidates(world, pod, Blockers(world, pod), None, _COMBINATIONS))
+
+    def placement_notes(self) -> Iterator[str]:
+        """Yield how many members fit in each of the node sets that the whole gang may be placed in."""
+        short = self.plan.shortfall
+        if short is None or not short.placement:
+            return
+        sets = ((short.placement, short.fitting), *sorted(short.elsewhere, key=lambda each: -each[1]))
+        texts = [f"{name} has room for {fitting} of {short.needed} members" for name, fitting in sets[:_PLACEMENTS]]
+        texts += [f"and {len(sets) - _PLACEMENTS:,} more"] if len(sets) > _PLACEMENTS else []
+        where = f"nodes with the same {short.label}" if short.label else "one of its placements"
+        yield f"gang {short.gang.name} must be placed on {where}: {', '.join(texts)}"
 
 
 def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> Iterator[Change]:

@@ -94,7 +94,9 @@ class PendingPods(Answer):
             names = listed(list(cause.pods), len(cause.pods) if wide else 5)
             parts += [Text(), Text(f"{plural(len(cause.pods), 'pod')}: {cause.message}"), _indented(names)]
             example = cause.example
-            if example is not None and example.nearest:
+            if example is not None and example.cause:
+                parts.append(_indented(f"on all nodes: {example.cause}"))
+            elif example is not None and example.nearest:
                 parts.append(_indented(f"nearest: {example.nearest[0].text}"))
             if example is not None and example.help:
                 first = example.help[0]

@@ -31,7 +31,7 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
     kept = {name: sum(each.requested.get(name, 0) for each in nominated) for name in request}
     free = {name: node.allocatable_of(name) - node.requested_of(name) - kept[name] for name in request}
     lacking = {name: amount - free[name] for name, amount in request.items() if amount > free[name]}
-    parts = []
+    parts, everywhere = list[str](), list[str]()
     pod_count = node.pod_count + len(nominated)
     if pod_count >= node.allowed_pods:
         few = ", ".join(each.key for each in nominated[:3])
@@ -48,13 +48,24 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
                 misnamed[resource] = near
                 instead = f" (did you mean {near}, which {count:,} {'node has' if count == 1 else 'nodes have'}?)"
             parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}{instead}")
+            everywhere += _too_large(resource, request[resource], node)
         else:
             held = held_text(resource, node, nominated, pod)
             parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}{held}")
     kind = tuple(lacking), pod_count >= node.allowed_pods
     remedies = _remedies(pod, request, node, lacking, pod_count)
     renamed = (request_resource(old, new) for old, new in misnamed.items() if len(lacking) == 1)
-    return Details("; ".join(parts), chain(renamed, remedies), kind)
+    return Details("; ".join(parts), chain(renamed, remedies), kind, everywhere="; ".join(everywhere))
+
+
+def _too_large(resource: str, amount: int, node: NodeInfo) -> Iterator[str]:
+    """Yield that no node is large enough, if that is so."""
+    nodes = node.among
+    most = int(nodes.allocatable(resource)[nodes.live].max(initial=0))
+    if amount > most:
+        need = amount_text(resource, amount)
+        has = f"the largest has {amount_text(resource, most)}" if most else "no node has any"
+        yield f"the pod requests {need} {resource}, which no node has: {has}"
 
 
 def _near_resource(resource: str, node: NodeInfo) -> tuple[str | None, int]:

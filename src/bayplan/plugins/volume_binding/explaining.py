@@ -39,6 +39,8 @@ from bayplan.plugins.volume_binding.claims import PodClaims
 from bayplan.plugins.volume_binding.search import VolumeSearch
 
 _MOST_VOLUMES = 100
+_GONE, _NO_SUCH = ", which no node has", ", and there is no node"
+"""How texts say that what a claim wants is gone, which is so for all nodes."""
 
 
 class VolumeExplanations:
@@ -79,7 +81,8 @@ class VolumeExplanations:
         if not parts and claims.waiting:
             names = ", ".join(_name(claim) for claim, _ in claims.waiting)
             parts.append(f"each of the claims {names} finds a volume on {node.name}, but not all of them together")
-        return Details("; ".join(parts), [*self._missing.remedies(pod), *remedies])
+        lost = [part for part in parts if part.endswith(_GONE) or _NO_SUCH in part]
+        return Details("; ".join(parts), [*self._missing.remedies(pod), *remedies], everywhere="; ".join(lost))
 
     def _accessible(self, volume: PersistentVolume, node: Nodes) -> bool:
         try:
@@ -104,7 +107,7 @@ class VolumeExplanations:
             return f"{which}: the class provisions volumes only where {' or '.join(map(', '.join, terms))}"
         selected = annotations_of(claim).get(SELECTED_NODE, "")
         if selected not in {"", node.name}:
-            gone = "" if node.among.position(selected) is not None else f", and there is no node {selected}"
+            gone = "" if node.among.position(selected) is not None else f"{_NO_SUCH} {selected}"
             return f"{which} has the annotation {SELECTED_NODE}={selected}{gone}"
         free = self._capacities.free(class_name, node.alone)
         if not free:
@@ -210,7 +213,7 @@ def _wants(volume: PersistentVolume, node: NodeInfo) -> tuple[str, list[Remedy]]
     if affinity is None:
         return "a node that its driver can use", []
     required = parse_node_selector(affinity)
-    nobody = "" if _anywhere(required, node.among) else ", which no node has"
+    nobody = "" if _anywhere(required, node.among) else _GONE
     remedies = []
     for term in required.terms:
         labels = {each.key: min(each.values) for each in term.labels.requirements if each.operator == "in"}
