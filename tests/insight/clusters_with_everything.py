@@ -290,7 +290,8 @@ spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
 ---
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaim
-metadata: {name: train-c, uid: rc1, ownerReferences: [{apiVersion: v1, kind: Pod, name: train, uid: p10, controller: true}]}
+metadata: {name: train-c, uid: rc1,
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: train, uid: p10, controller: true}]}
 spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
 ---
 apiVersion: resource.k8s.io/v1

@@ -422,10 +422,11 @@ class Insight:
     def _trials(self) -> dict[str, Any]:
         """How changes that help a pod are tried further, and what else is tried."""
         from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
+        from bayplan.insight.questions.surge import without_surge
 
         confirm = self._template_changes()
         with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
-        return {"confirm": confirm, "last": (with_class,)}
+        return {"confirm": confirm, "last": (with_class,), "more": (partial(without_surge, snapshot=self.snapshot),)}
 
     def _template_changes(self) -> Confirm:
         def confirm(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:

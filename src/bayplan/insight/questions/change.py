@@ -12,6 +12,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Edit
 from bayplan.insight.answers import Progress, plural
 from bayplan.insight.sources.documents import identify
+from bayplan.insight.sources.reading import SnapshotError
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
@@ -125,4 +126,7 @@ def make(world: World, change: Change) -> None:
         elif document["kind"] == "Node":
             world.change(NODE, document["metadata"]["name"], convert(NODE.type, document))
         else:
-            world.add(*identify(document))
+            try:
+                world.add(*identify(document))
+            except SnapshotError as error:
+                raise ValueError(str(error)) from None

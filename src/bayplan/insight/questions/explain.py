@@ -166,11 +166,13 @@ def explain(
     progress: Progress = silent,
     confirm: Confirm = accepted,
     last: Sequence[Attempt] = (),
+    more: Sequence[Attempt] = (),
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
     `progress` may raise Stopped while changes are tried; the answer then has those that were found to help, and passed
-    `confirm`. `last`: what else may help a pod for which other pods could be evicted.
+    `confirm`. `last`: what else may help a pod for which other pods could be evicted, and `more` what may
+    help any.
     """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
@@ -190,6 +192,8 @@ def explain(
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             first += fewer_members(world, pod, missing)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
+            if not helpful.interrupted:
+                helpful = also(helpful, (attempt(world, pod, progress) for attempt in more), helps)
             enough = sum(each.lasts and each.change.size == 1 for each in helpful.found) >= helps
             if found.preemption and not enough and not helpful.interrupted:
                 helpful = also(helpful, (attempt(world, pod, progress) for attempt in last), helps)

@@ -121,11 +121,12 @@ def explain_all(
     progress: Progress = silent,
     confirm: Confirm = accepted,
     last: Sequence[Attempt] = (),
+    more: Sequence[Attempt] = (),
 ) -> PendingPods:
     """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once.
 
-    `examples`: how many of the largest causes are explained by an example, with `confirm` and `last`. `progress` may
-    raise Stopped; the answer then has what is known so far.
+    `examples`: how many of the largest causes are explained by an example, with `confirm`, `last` and `more`.
+    `progress` may raise Stopped; the answer then has what is known so far.
     """
     causes: dict[_Key, list[PodInfo]] = {}
     done, interrupted = _Done(), False
@@ -139,7 +140,9 @@ def explain_all(
         example = None
         if len(found) < examples and not interrupted:
             world.reset()  # the example is what `explain` says of the pod alone, whatever was decided before
-            example = explain(world, members[0], helps=1, nearest=1, progress=progress, confirm=confirm, last=last)
+            example = explain(
+                world, members[0], helps=1, nearest=1, progress=progress, confirm=confirm, last=last, more=more
+            )
             interrupted = example.interrupted
         found.append(Cause(message, tuple(pod.key for pod in members), tuple(sorted(plugins)), example))
     return PendingPods(what, tuple(found), done.placed, shown, interrupted)

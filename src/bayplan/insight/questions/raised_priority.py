@@ -29,7 +29,7 @@ _SYSTEM = "system-"
 def priorities_of(snapshot: Snapshot) -> dict[str, int]:
     """Return the priorities of a snapshot's priority classes, by name."""
     known = snapshot.of_kind(PRIORITY_CLASS)
-    return {name: decode(PRIORITY_CLASS.type, raw).value for name, raw in known.items()}
+    return {name: decode(PRIORITY_CLASS.type, raw).value or 0 for name, raw in known.items()}
 
 
 def with_higher_priority(

@@ -141,7 +141,7 @@ class Explanations:
     def _new_classes(self, name: str) -> Iterator[Remedy]:
         """The creation of a missing class, for all devices of a driver."""
         drivers = sorted({each.spec.driver for each in self._slices.values() if each.spec is not None})
-        for driver in drivers[:_DRIVERS]:
+        for driver in drivers[:_DRIVERS] if name else ():
             document = {
                 "apiVersion": DEVICE_CLASS.api_version,
                 "kind": DEVICE_CLASS.kind,
