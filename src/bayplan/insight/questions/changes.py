@@ -63,7 +63,7 @@ def candidates(
     found: list[tuple[bool, int, Change]] = []
     for group, chosen_remedies in options[:_GROUPS]:
         node = blockers.nodes.info(group.positions[0])
-        for rank, chosen in enumerate(chosen_remedies):
+        for rank, chosen in enumerate(_also_preempting(chosen_remedies)):
             change = combined(pod, node, (*ungate, *chosen))
             labels = changed_labels(node, change)
             if labels.isdisjoint(FIXED_LABELS):
@@ -75,6 +75,15 @@ def candidates(
     yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))
     if only is None and not is_daemon(pod):
         yield from _new_nodes(world, pod, blockers, positions, ungate)
+
+
+def _also_preempting(chosen_remedies: Iterable[Sequence[Remedy]]) -> Iterator[Sequence[Remedy]]:
+    """The combinations, and before each that deletes pods the same without that: the pod may preempt them itself."""
+    for chosen in chosen_remedies:
+        others = [each for each in chosen if not each.delete]
+        if others and len(others) < len(chosen):
+            yield others
+        yield chosen
 
 
 def changed_labels(node: NodeInfo, change: Change) -> set[str]:

@@ -70,8 +70,7 @@ def make_claims(world: World, key: str, new: tuple[Any, ...]) -> None:
         template = _added(new, pod.namespace, name) or _template(world, pod.namespace, name)
         if template is not None:
             claim = claim_of_template(template, POD, pod.object, reference.name)
-            world.change(RESOURCE_CLAIM, *_named(claim, pod))
-            made[reference.name] = claim.metadata.name
+            made[reference.name] = _add_claim(world, claim, pod)
     if made:
         document = pod_document(pod)
         status = document.get("status") or {}
@@ -80,13 +79,14 @@ def make_claims(world: World, key: str, new: tuple[Any, ...]) -> None:
         world.change(POD, key, PodInfo.from_raw(encode(document)))
 
 
-def _named(claim: Any, pod: PodInfo) -> tuple[str, Any]:
-    """A generated claim with the name, the uid and the owner that it has in this world, and its key."""
+def _add_claim(world: World, claim: Any, pod: PodInfo) -> str:
+    """Add a generated claim with the name, the uid and the owner that it has in this world; return its name."""
     metadata = claim.metadata
     metadata.name, metadata.namespace = f"{metadata.generateName}new", pod.namespace
     metadata.uid = f"{metadata.name}-of-{pod.uid}"
     metadata.ownerReferences[0].uid = pod.uid
-    return f"{pod.namespace}/{metadata.name}", claim
+    world.change(RESOURCE_CLAIM, f"{pod.namespace}/{metadata.name}", claim)
+    return str(metadata.name)
 
 
 def _unmade(pod: PodInfo) -> Iterator[PodResourceClaim]:

@@ -32,7 +32,8 @@ class PodFit:
     """The outcome for one pod: `placed`, `preempts` (placed after `victims` are evicted), `pending` or `refused`.
 
     `message`: the event's text; for a pod that preempts, that of its first attempt. `chance`: in which share of its
-    attempts kube-scheduler looks at this node, in a cluster where it scores only some of the feasible ones.
+    attempts kube-scheduler looks at this node, in a cluster where it scores only some of the feasible ones; None if
+    the pod isn't placed.
     """
 
     pod: str
@@ -40,7 +41,7 @@ class PodFit:
     node: str | None
     victims: tuple[str, ...]
     message: str
-    chance: float = 1.0
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Fit(Answer):
 
     def _sampled(self) -> Iterator[str]:
         """Yield that kube-scheduler may choose other nodes."""
-        chances = [pod.chance for pod in self.pods if pod.chance < 1]
+        chances = [pod.chance for pod in self.pods if pod.chance is not None and pod.chance < 1]
         if chances:
             yield (
                 "kube-scheduler scores only some of the feasible nodes of this cluster: it looks at the node above in "
@@ -153,5 +154,5 @@ def _kept(world: World, keys: Iterable[str], before: Mapping[str, Result]) -> di
 def pod_fit(world: World, key: str, result: Result) -> PodFit:
     """Return the outcome of a result for a pod."""
     victims = tuple(victim.key for victim in result.victims)
-    chance = min(1.0, scored_at_most(world, result.pod) / result.feasible) if result.feasible else 1.0
-    return PodFit(key, result.fate.value, result.node, victims, message_of(result), round(chance, 4))
+    chance = round(min(1.0, scored_at_most(world, result.pod) / result.feasible), 4) if result.feasible else None
+    return PodFit(key, result.fate.value, result.node, victims, message_of(result), chance)

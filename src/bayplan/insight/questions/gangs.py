@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
@@ -81,7 +82,7 @@ class MissingMember:
 def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> Iterator[Change]:
     """Yield the change with which a pod's gang needs only as many pods as there are, or as find a node."""
     gang = world.gang_of(pod)
-    plugin = None if gang is None else world.unit_of(pod).named_by
+    plugin: Any = None if gang is None else world.unit_of(pod).named_by
     if gang is None or not implements(plugin, FewerMembers):
         return
     there = gang.placed + len(world.unit_of(pod).pending)

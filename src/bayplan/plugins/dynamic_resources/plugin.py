@@ -101,8 +101,8 @@ class DynamicResources(OnlyPlaces):
         )
         self._needs = NodeNeeds(self._extended)
         pods = handle.objects(POD)
-        slices = handle.objects(RESOURCE_SLICE)
-        self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods, slices)
+        published = handle.objects(RESOURCE_SLICE)
+        self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods, published)
         self._binding_timeout = durations.parse(args.bindingTimeout)
         created = CREATED_SINCE_1_37 if gates.enabled("ClaimCreationMetric") else CREATED
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep, created)
