@@ -3,6 +3,7 @@
 from bayplan_documents import document, node, pod
 from tests.support.tables import cases
 
+from bayplan.config import parse_configuration
 from bayplan.insight import Insight, Snapshot
 from bayplan.versions import VERSIONS, gates_of, with_gangs
 
@@ -270,3 +271,51 @@ def test_pods_of_a_deployment_are_found_by_owner_references():
     answer = insight.explain_owner("deployment", "web")
 
     assert (answer.placed, answer.missing) == (1, None)
+
+
+def test_budget_that_a_preemption_violates_and_the_other_candidate_are_named():
+    guarded = [pod(f"low-{number}", f"n{number}", cpu="3", priority=number) for number in (1, 2)]
+    for each in guarded:
+        each["metadata"]["labels"] = {"app": "batch"}
+    budget = document("PodDisruptionBudget", "batch", "policy/v1")
+    budget |= {"spec": {"selector": {"matchLabels": {"app": "batch"}}}, "status": {"disruptionsAllowed": 0}}
+
+    answer = explained(node("n1"), node("n2"), budget, *guarded, pod("db", cpu="3", priority=9))
+
+    assert answer.victims == ("default/low-1",)
+    assert answer.notes[-2].startswith(
+        "to evict default/low-1 violates the budget default/batch, which allows 0 evictions"
+    )
+    other = "n2 (evicts default/low-2 of priority 2, 1 against a budget)"
+    assert answer.notes[-1] == f"other candidates, where the preemption would cost more or as much: {other}"
+
+
+IN_ONE_DOMAIN = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {
+                "multiPoint": {
+                    "enabled": [
+                        {"name": name} for name in ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+                    ]
+                }
+            },
+        }
+    ],
+}
+
+
+def test_gang_in_one_domain_names_the_room_of_each():
+    racks = [node("n1", cpu="2"), node("n2", cpu="1")]
+    for rack, each in zip("ab", racks, strict=True):
+        each["metadata"]["labels"]["rack"] = rack
+    group = gang(3, schedulingConstraints={"topology": [{"key": "rack"}]})
+    members = [member(f"w-{number}") for number in range(3)]
+
+    answer = explained(*racks, group, *members, name="w-0", configuration=parse_configuration(IN_ONE_DOMAIN))
+
+    room = "a has room for 2 of 3 members, b has room for 1 of 3 members"
+    assert f"gang trio must be placed on nodes with the same rack: {room}" in answer.notes

@@ -22,6 +22,7 @@ from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plura
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.nodes import no_node
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
+from bayplan.insight.questions.candidates_of_preemption import preemption_notes
 from bayplan.insight.questions.change import Attempt, Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, fewer_members, ungating
@@ -291,6 +292,7 @@ def _explain_pending(
         decision = world.attempt(Unit(pod), explain=True).decisions[0]
     if result.fate is not Fate.PENDING:
         first = decision_of(world, pod)
+        notes += preemption_notes(world, pod, result.node, result.victims, first) if result.victims else ()
         return Explanation(
             pod.key,
             result.fate.value,
