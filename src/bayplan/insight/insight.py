@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bayplan.api.kinds import DAEMON_SET, NODE, POD
+from bayplan.api.kinds import DAEMON_SET, DEPLOYMENT, NODE, POD
 from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.resizes import APPLIED_TO_PODS
@@ -20,6 +20,7 @@ from bayplan.insight.namespaces import check_namespace
 from bayplan.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.insight.usable import UsableObjects, without
+from bayplan.simulation.owners import owners_of
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
@@ -422,11 +423,17 @@ class Insight:
     def _trials(self) -> dict[str, Any]:
         """How changes that help a pod are tried further, and what else is tried."""
         from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
-        from bayplan.insight.questions.surge import without_surge
 
         confirm = self._template_changes()
         with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
-        return {"confirm": confirm, "last": (with_class,), "more": (partial(without_surge, snapshot=self.snapshot),)}
+        return {"confirm": confirm, "last": (with_class,), "more": (self._without_surge,)}
+
+    def _without_surge(self, world: World, pod: PodInfo, progress: Progress) -> Help | None:
+        if DEPLOYMENT.kind not in dict(owners_of(pod)):
+            return None
+        from bayplan.insight.questions.surge import without_surge  # imports controllers of the embedded cluster
+
+        return without_surge(world, pod, progress, snapshot=self.snapshot)
 
     def _template_changes(self) -> Confirm:
         def confirm(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from bayplan.cluster.pod_info import PodInfo
@@ -37,7 +37,7 @@ class Result:
     plugins: frozenset[str] = frozenset()
     decision: Decision | None = None
     gated: bool = False
-    feasible: int = 0
+    feasible: int = field(default=0, compare=False)
 
     @property
     def placed(self) -> bool:

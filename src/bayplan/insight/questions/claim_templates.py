@@ -12,7 +12,6 @@ from lightkube.models.core_v1 import PodResourceClaim
 from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.api.objects import UndecodableObject, decode, encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.controllers.resource_claims import claim_of_template
 from bayplan.devices.claims import UnusableClaim, claim_name
 from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Remedy
@@ -64,6 +63,8 @@ def make_claims(world: World, key: str, new: tuple[Any, ...]) -> None:
     pod = world.pending.get(key)
     if pod is None or not pod.spec.resourceClaims:
         return
+    from bayplan.devcluster.controllers.resource_claims import claim_of_template  # few pods need it
+
     made = dict[str, str]()
     for reference in _unmade(pod):
         name = reference.resourceClaimTemplateName or ""
