@@ -258,7 +258,7 @@ def test_fit_exits_with_0_or_1(folder):
     fits = called("fit", "-f", "web.json", "-o", "json")
     answer = json.loads(fits.stdout)
     assert (fits.exit_code, answer["fits"], [each["outcome"] for each in answer["pods"]]) == (0, True, ["placed"] * 3)
-    assert answer["pods"][0].keys() == {"pod", "outcome", "node", "victims", "message"}
+    assert answer["pods"][0].keys() == {"pod", "outcome", "node", "victims", "message", "chance"}
     some = called("fit", "-f", "large.json", "-o", "json")
     outcomes = [each["outcome"] for each in json.loads(some.stdout)["pods"]]
     assert (some.exit_code, outcomes) == (1, ["placed"] * 8 + ["pending"])

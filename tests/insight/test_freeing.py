@@ -102,3 +102,26 @@ def test_the_name_of_a_node_in_a_longer_one_stays(name):
     nodes = [node(name, taints=[{**MAINTENANCE, "value": f"{name}0"}]), node("z", "1m")]
 
     assert f"1 of 1 pod: remove the taint maintenance={name}0:NoSchedule from {name}" in lines(*nodes, pod("web-0"))
+
+
+def test_room_that_is_held_for_a_nominated_pod_is_not_given_away():
+    old = pod("old", "4", on="n-1", priority=0)
+    old["metadata"] |= {"deletionTimestamp": "2026-11-28T21:00:00Z", "deletionGracePeriodSeconds": 7200}
+    big = {**pod("big", "7", priority=100), "status": {"phase": "Pending", "nominatedNodeName": "n-1"}}
+    nodes = [node("n-1", "8"), node("n-2", "16", taints=[MAINTENANCE])]
+
+    found = lines(*nodes, old, big, pod("small", "3", priority=0))
+
+    assert found[0] == "2 of 2 pods: remove the taint maintenance=true:NoSchedule from n-2"
+
+
+def test_changes_of_several_kinds_are_shown():
+    tainted = [node(f"t-{i}", taints=[{**MAINTENANCE, "value": f"v{i}"}]) for i in range(6)]
+    cordoned = node("c", "2")
+    cordoned["spec"]["unschedulable"] = True
+
+    found = lines(*tainted, cordoned, *(pod(f"web-{i}") for i in range(30)))
+
+    assert "  ".join(found).count("remove the taint") == 3
+    assert any("uncordon c" in line for line in found)
+    assert any("add a node" in line for line in found)

@@ -17,7 +17,7 @@ from tests.support.tables import cases
 from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver.patch import apply_merge_patch
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot
-from bayplan.insight.questions.changes import Change
+from bayplan.insight.questions.change import Change
 from bayplan.insight.questions.freeing import freeing
 from bayplan.insight.questions.portable import Patch, PortableChange, difference, portable
 

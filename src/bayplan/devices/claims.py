@@ -127,6 +127,17 @@ def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
     raise UnusableClaim(f'pod "{key_of(pod)}": ResourceClaim not created yet')
 
 
+def made_claim_names(pod: Pod) -> Iterator[str]:
+    """The names of the claims that a pod uses, without those that have not been made from their templates yet."""
+    for reference in (pod.spec.resourceClaims if pod.spec is not None else None) or ():
+        try:
+            name = claim_name(pod, reference)
+        except UnusableClaim:
+            continue
+        if name is not None:
+            yield name
+
+
 def claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
     """The names of the claims that a pod uses, and whether each was generated from a template. Raises UnusableClaim."""
     for reference in (pod.spec.resourceClaims if pod.spec is not None else None) or ():

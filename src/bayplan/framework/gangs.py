@@ -17,6 +17,7 @@ from bayplan.framework.status import Status
 
 if TYPE_CHECKING:
     from bayplan.framework.interface import CycleState
+    from bayplan.framework.remedies import Remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,14 @@ class GangOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A node set that a whole gang must fit in. `name` identifies it in messages."""
+    """A node set that a whole gang must fit in. `name` identifies it in messages.
+
+    `label`: the node label whose value is the name, if there is one.
+    """
 
     name: str
     nodes: Nodes
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,16 @@ class GangOf(Protocol):
     """
 
     def gang_of(self, pod: PodInfo) -> Gang | None: ...
+
+
+@runtime_checkable
+class FewerMembers(Protocol):
+    """Returns the change with which a gang needs only so many pods; None if that can't be changed.
+
+    Only questions such as `bayplan explain` call it, never an attempt. The plugin also implements GangOf.
+    """
+
+    def fewer_members(self, gang: Gang, number: int) -> Remedy | None: ...
 
 
 @runtime_checkable

@@ -55,12 +55,15 @@ class Details:
             text. The text may have amounts or names that the kind has not.
         cause: what the plugin rejects the node for, if another plugin may reject it for the same thing, such as a
             cordon. Only the first of them is shown, and its remedies lift the others, too.
+        everywhere: what the rejection means for the whole cluster if all nodes are rejected for it, such as that no
+            node is large enough; the same text for all of these nodes.
     """
 
     text: str = ""
     remedies: Iterable[Remedy] = ()
     kind: Hashable = None
     cause: Hashable = None
+    everywhere: str = ""
 
 
 def together(*remedies: Remedy) -> Remedy:
@@ -164,8 +167,9 @@ def may_make_room(pod: PodInfo, other: PodInfo) -> bool:
     It has no higher priority, belongs to no DaemonSet, and isn't a replica of the same workload: its controller would
     replace it, and then that replica would be pending.
     """
-    owner = _controller(pod)
-    return other.priority <= pod.priority and not is_daemon(other) and (owner is None or _controller(other) != owner)
+    workload = _workload(pod)
+    same = workload is not None and pod.namespace == other.namespace and _workload(other) == workload
+    return other.priority <= pod.priority and not is_daemon(other) and not same
 
 
 def is_daemon(pod: PodInfo) -> bool:
@@ -173,9 +177,15 @@ def is_daemon(pod: PodInfo) -> bool:
     return any(owner.kind == "DaemonSet" for owner in pod.metadata.ownerReferences or ())
 
 
-def _controller(pod: PodInfo) -> str | None:
-    """The uid of the object that manages a pod."""
-    return next((owner.uid for owner in pod.metadata.ownerReferences or () if owner.controller), None)
+def _workload(pod: PodInfo) -> tuple[str, str] | None:
+    """The kind and the name of what manages a pod: a Deployment for all ReplicaSets that are named after it."""
+    owner = next((owner for owner in pod.metadata.ownerReferences or () if owner.controller), None)
+    if owner is None:
+        return None
+    base, _, suffix = owner.name.rpartition("-")
+    if owner.kind == "ReplicaSet" and suffix == pod.labels.get("pod-template-hash"):
+        return "Deployment", base
+    return owner.kind, owner.name
 
 
 def _renamed(container: dict[str, Any], old: str, new: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bayplan.api.kinds import DAEMON_SET, NODE, POD
+from bayplan.api.kinds import DAEMON_SET, DEPLOYMENT, NODE, POD
 from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.resizes import APPLIED_TO_PODS
@@ -19,6 +19,8 @@ from bayplan.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.insight.namespaces import check_namespace
 from bayplan.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.insight.snapshot import Snapshot, flattened
+from bayplan.insight.usable import UsableObjects, without
+from bayplan.simulation.owners import owners_of
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
@@ -27,7 +29,7 @@ if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.insight.manifests import Manifests
     from bayplan.insight.questions.balance import Balance
     from bayplan.insight.questions.capacity import Capacity
-    from bayplan.insight.questions.changes import Confirm, Help
+    from bayplan.insight.questions.change import Confirm, Help
     from bayplan.insight.questions.diff import Difference
     from bayplan.insight.questions.drain import Drain
     from bayplan.insight.questions.edits import Changes
@@ -62,13 +64,29 @@ class Insight:
         limits: Limits = Limits(),  # noqa: B008 - immutable
         gates: FeatureGates | None = None,
     ) -> None:
-        self.snapshot = snapshot
         self.configuration, self.plugins = configuration, plugins
         self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
         self.world = World(configuration, plugins, self.gates, seed=seed)
-        self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+        self._usable = UsableObjects({NODE, *self.world.handle.watched})
+        self._given: Snapshot | None = None
+        self.move(snapshot)
+
+    def move(self, snapshot: Snapshot) -> None:
+        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`)."""
+        if snapshot is self._given:
+            self.world.reset()
+            return
+        usable = self._usable.of(snapshot)
+        self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
+        self.snapshot = without(usable, self.world.left_out)
+        self._given = snapshot
+
+    @property
+    def problems(self) -> list[str]:
+        """The objects that were left out, one line each."""
+        return [*self._usable.problems, *self.world.problems]
 
     # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
     # Stopped: the answer then has what is known so far.
@@ -79,13 +97,10 @@ class Insight:
         `nearest`: the number of nearest misses; 0 for all.
         """
         from bayplan.insight.questions.explain import explain
-        from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
 
         self.world.reset()
-        confirm = self._template_changes()
-        with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
-        asked, last = self.pod(pod), (with_class,)
-        return explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, confirm=confirm, last=last)
+        asked = self.pod(pod)
+        return explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, **self._trials())
 
     def explain_all(
         self,
@@ -110,7 +125,9 @@ class Insight:
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
-        found = explain_all(self.world, what, in_order, examples=examples, shown=shown, progress=progress)
+        found = explain_all(
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials()
+        )
         if not free or found.interrupted:
             return found
         best = freeing(self.world, in_order, progress)
@@ -135,12 +152,12 @@ class Insight:
         if known not in WORKLOADS:
             kinds = ", ".join(workload.singular for workload in WORKLOADS)
             raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
-        pods = owned_by(self._pods, known, namespace, name)
+        pods = owned_by(self.snapshot, self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
             hint = others_called(self.snapshot, self._pods, known, namespace, name)
             raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")
         what = f"{known.singular} {namespace}/{name}"
-        found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress)
+        found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials())
         return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
@@ -403,6 +420,21 @@ class Insight:
 
         return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
 
+    def _trials(self) -> dict[str, Any]:
+        """How changes that help a pod are tried further, and what else is tried."""
+        from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
+
+        confirm = self._template_changes()
+        with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
+        return {"confirm": confirm, "last": (with_class,), "more": (self._without_surge,)}
+
+    def _without_surge(self, world: World, pod: PodInfo, progress: Progress) -> Help | None:
+        if DEPLOYMENT.kind not in dict(owners_of(pod)):
+            return None
+        from bayplan.insight.questions.surge import without_surge  # imports controllers of the embedded cluster
+
+        return without_surge(world, pod, progress, snapshot=self.snapshot)
+
     def _template_changes(self) -> Confirm:
         def confirm(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:
             if not found.change.edits:
@@ -425,8 +457,10 @@ class Insight:
         pod = self.world.pod(key)
         if pod is not None:
             return pod
+        if (POD, key) in self.world.left_out:
+            raise QuestionError(f"pod {key} cannot be read: {self.world.left_out[POD, key]}")
         if key in self.snapshot.of_kind(POD):
-            raise QuestionError(f"pod {key} has terminated or cannot be read")
+            raise QuestionError(f"pod {key} has terminated")
         preempted = preempted_by(self.snapshot, self.world, key)
         if preempted:
             raise QuestionError(f"pod {key} is gone: {preempted}")

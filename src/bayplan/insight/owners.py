@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bayplan.api.kinds import (
@@ -20,7 +20,7 @@ from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import listed
 from bayplan.insight.snapshot import Snapshot
-from bayplan.simulation.owners import owners_of
+from bayplan.simulation.owners import owners_of, references_in
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB, REPLICATION_CONTROLLER)
 
@@ -33,10 +33,32 @@ def kind_called(name: str) -> Kind | None:
     )
 
 
-def owned_by(pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str) -> list[PodInfo]:
-    """Return the pods of a workload, ordered by name."""
-    found = [pod for pod in pods.values() if pod.namespace == namespace and (kind.kind, name) in owners_of(pod)]
+def owned_by(snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str) -> list[PodInfo]:
+    """Return the pods of a workload, ordered by name.
+
+    Those of a Deployment or a CronJob belong to objects that it owns, or that are named as its own.
+    """
+    owners = {(kind.kind, name)}
+    maker = _MAKERS.get(kind)
+    if maker is not None:
+        made = owned_objects(snapshot, maker, kind, f"{namespace}/{name}")
+        owners |= {(maker.kind, key.partition("/")[2]) for key in made}
+    found = [pod for pod in pods.values() if pod.namespace == namespace and not owners.isdisjoint(owners_of(pod))]
     return sorted(found, key=lambda pod: pod.key)
+
+
+_MAKERS = {DEPLOYMENT: REPLICA_SET, CRON_JOB: JOB}
+"""The kinds that make no pods themselves, and those whose objects do for them."""
+
+
+def owned_objects(snapshot: Snapshot, kind: Kind, owner_kind: Kind, owner: str) -> Iterator[str]:
+    """Yield the keys of the objects of a kind that have an owner (`namespace/name`), by their owner references."""
+    namespace, _, name = owner.partition("/")
+    for key, raw in snapshot.of_kind(kind).items():
+        if not key.startswith(f"{namespace}/") or name.encode() not in raw:
+            continue
+        if any(each.kind == owner_kind.kind and each.name == name for each in references_in(raw)):
+            yield key
 
 
 def others_called(snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str) -> str:
@@ -60,13 +82,11 @@ def newest_replica_set(snapshot: Snapshot, deployment: Mapping[str, Any]) -> dic
     `deployment`: the Deployment's metadata.
     """
     found = []
-    for key in snapshot.of_kind(REPLICA_SET):
-        if key.startswith(f"{deployment['namespace']}/{deployment['name']}-"):
-            document = snapshot.document(REPLICA_SET, key)
-            assert document is not None
-            owners = {(each["kind"], each["name"]) for each in document["metadata"].get("ownerReferences") or ()}
-            if (DEPLOYMENT.kind, deployment["name"]) in owners:
-                found.append(document)
+    owner = f"{deployment['namespace']}/{deployment['name']}"
+    for key in owned_objects(snapshot, REPLICA_SET, DEPLOYMENT, owner):
+        document = snapshot.document(REPLICA_SET, key)
+        assert document is not None
+        found.append(document)
     return max(found, key=_revision, default=None)
 
 

@@ -52,6 +52,17 @@ class NodeOrders:
             or _gap(better[own], own, row) >= enough_nodes(profile, total)
         )
 
+    def chance(self, feasible: Rows, wanted: Rows, needed: int) -> float:
+        """Return how often `needed` feasible nodes in a row include at least one that is wanted.
+
+        It begins at each feasible node equally often, and with each of the orders.
+        """
+        kinds = np.zeros(self._state.table.size, dtype=np.int8)
+        kinds[feasible] = 1
+        kinds[wanted] = 2
+        missed = [_missed(kinds[order], needed) for order in self.orders()]
+        return 1 - sum(missed) / len(missed) / len(feasible)
+
     def orders(self) -> list[Rows]:
         """Return the rows of all nodes in each order that kube-scheduler may have."""
         table = self._state.table
@@ -72,6 +83,19 @@ def _gap(better: np.ndarray[Any, np.dtype[np.int8]], order: Rows, row: int) -> i
     place = int(np.flatnonzero(order[feasible] == row)[0])
     places, count = np.flatnonzero(better[feasible] > 1), int(feasible.sum())
     return int(((places - place) % count).min() + ((place - places) % count).min()) - 1 if len(places) else count
+
+
+def _missed(kinds: np.ndarray[Any, np.dtype[np.int8]], needed: int) -> int:
+    """How many runs of `needed` feasible nodes have no wanted one.
+
+    `kinds`: by place in the order, 2 for these, and 1 for other feasible nodes.
+    """
+    found = kinds[kinds > 0]
+    places = np.flatnonzero(found == 2)
+    if not len(places):
+        return len(found)
+    gaps = np.diff(np.append(places, places[0] + len(found))) - 1
+    return int(np.maximum(gaps - needed + 1, 0).sum())
 
 
 def _by_zone(nodes: list[tuple[int, str, Any]]) -> Rows:

@@ -24,6 +24,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.hints import OWN_UPDATE, after_own_update
 from bayplan.framework.interface import CycleState
+from bayplan.framework.lasting_taints import reason_of
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details, Remedy, remove_taints, together, tolerate_taints, uncordon
 from bayplan.framework.resizes import OnlyPlaces
@@ -79,7 +80,9 @@ class TaintToleration(OnlyPlaces):
         spec = node.object.spec
         if spec is not None and spec.unschedulable:  # NodeUnschedulable explains the cordon
             taints = [taint for taint in taints if taint[0] != UNSCHEDULABLE_TAINT] or taints
-        listed = ", ".join(taint_text(taint) + self._comparison(pod, taint) for taint in taints)
+        listed = ", ".join(
+            taint_text(taint) + self._comparison(pod, taint) + reason_of(node, taint) for taint in taints
+        )
         cordoned = all(taint[0] == UNSCHEDULABLE_TAINT for taint in taints)
         cause = UNSCHEDULABLE_TAINT if cordoned else None
         return Details(f"node(s) had untolerated taint(s): {listed}", _remedies(node, taints), cause=cause)
@@ -109,6 +112,8 @@ class TaintToleration(OnlyPlaces):
 
 def _remedies(node: NodeInfo, taints: Sequence[Taint]) -> Iterator[Remedy]:
     """A cordon is lifted, and all other taints are tolerated or removed."""
+    if any(reason_of(node, taint) for taint in taints):
+        return  # what sets such a taint sets it again, and a pod that tolerates it doesn't run there
     others = [taint for taint in taints if taint[0] != UNSCHEDULABLE_TAINT]
     cordon = [uncordon(node)] if len(others) < len(taints) else []
     if not others:

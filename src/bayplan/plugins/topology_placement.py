@@ -47,7 +47,7 @@ class TopologyPlacementGenerator(OnlyPlaces):
                 return current
             codes = {code for code in codes if values[code] == current}
         named = sorted((str(values[code]), code) for code in codes)
-        return [Placement(name, nodes.at(np.flatnonzero((domains == code) & live))) for name, code in named]
+        return [Placement(name, nodes.at(np.flatnonzero((domains == code) & live)), key) for name, code in named]
 
     def _current_domain(self, gang: Gang, nodes: Nodes, key: str) -> Status | str:
         """Return the domain of the gang's pods that are on nodes already; an error if it is not unique."""

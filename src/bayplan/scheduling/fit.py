@@ -17,7 +17,8 @@ class Shortfall:
     `gang`: with its gated members. `fitting`, `needed`: how many members fit, and of how many, those on nodes included.
     `next`: the decision about the first member that does not fit; None if no member was tried, because of the `refusal`
     of the gang, or because too few can be attempted now. `held_back`: the names of members that can't. `placement`: the
-    node set in which most members fit, of `placements`; "" and 0 if all nodes are one.
+    node set in which most members fit, of `placements`; "" and 0 if all nodes are one. `elsewhere`: how many members
+    fit in the others, and `label` the node label that the sets are made by, if there is one.
     """
 
     gang: Gang
@@ -28,6 +29,8 @@ class Shortfall:
     refusal: Status | None = None
     placement: str = ""
     placements: int = 0
+    elsewhere: tuple[tuple[str, int], ...] = ()
+    label: str = ""
 
 
 @dataclass(slots=True)
@@ -36,8 +39,8 @@ class GangFit:
 
     `preempt`: members that must preempt first count as placed; the gang waits then. `placement`: the candidate nodes;
     None for all. `placed`, `refused`: the decisions. `held_back`: names of members that cannot be attempted now.
-    `refusal`: why no member was tried at all. `tried_elsewhere`: the number of other placements that the gang does not
-    fit in, and `blamed_elsewhere` the plugins that rejected members there. `preemption`: what came of a preemption by
+    `refusal`: why no member was tried at all. `elsewhere`: how many members fit in each of the other placements,
+    and `blamed_elsewhere` the plugins that rejected members there. `preemption`: what came of a preemption by
     the gang as a whole, as a clause of the message. `preempted_for`: uid of the PodGroup that room is made for.
     `before`: what the message is about instead, if room is made: how much fits now.
     """
@@ -49,7 +52,7 @@ class GangFit:
     refused: list[Decision] = field(default_factory=list)
     held_back: list[str] = field(default_factory=list)
     refusal: Status | None = None
-    tried_elsewhere: int = 0
+    elsewhere: tuple[tuple[str, int], ...] = ()
     blamed_elsewhere: frozenset[str] = frozenset()
     preemption: str = ""
     preempted_for: str = ""
@@ -119,7 +122,9 @@ class GangFit:
             held_back=tuple(self.held_back),
             refusal=self.refusal,
             placement="" if self.placement is None else self.placement.name,
-            placements=self.tried_elsewhere + (self.placement is not None),
+            placements=len(self.elsewhere) + (self.placement is not None),
+            elsewhere=self.elsewhere,
+            label="" if self.placement is None else self.placement.label,
         )
 
     def explain(self) -> str:
@@ -137,7 +142,7 @@ class GangFit:
             return f"gang {gang.name}: {self._too_few(size)}"
         where = ""
         if self.placement is not None:
-            best = f", the best of {self.tried_elsewhere + 1} placements" if self.tried_elsewhere else ""
+            best = f", the best of {len(self.elsewhere) + 1} placements" if self.elsewhere else ""
             where = f" in {self.placement.name}{best}"
         text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
         reason = f"{text}; the next one: {self.refused[0].reason}"

@@ -172,7 +172,8 @@ class GangAttempt:
         fitting = [fit for fit in fits if fit.fits]
         if not fitting:
             best = max(fits, key=lambda fit: len(fit.placed))
-            best.tried_elsewhere = len(fits) - 1
+            others = [(fit.placement.name, fit) for fit in fits if fit is not best and fit.placement is not None]
+            best.elsewhere = tuple((name, self._gang.placed + len(fit.placed)) for name, fit in others)
             best.blamed_elsewhere = frozenset().union(*(fit.blamed for fit in fits))
             return best
         if len(fitting) == 1:

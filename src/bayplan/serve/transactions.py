@@ -90,7 +90,7 @@ class Transactions:
 
         def place() -> Fit:
             results = placing.place(self._world, objects, room, progress)
-            return Fit(tuple(pod_fit(key, result) for key, result in results.items()))
+            return Fit(tuple(pod_fit(self._world, key, result) for key, result in results.items()))
 
         try:
             found = self._undoing(place)
@@ -179,8 +179,7 @@ class Transactions:
     def _load(self, transaction: Transaction) -> None:
         """Let the world hold the snapshot of a transaction, and nothing else."""
         now, self._held = transaction.now, None
-        self._insight.snapshot = now.snapshot
-        self._world.move(now.snapshot.documents, now.snapshot.taken)
+        self._insight.move(now.snapshot)
         self._world.rng.setstate(now.randomness)
         self._held = transaction
 

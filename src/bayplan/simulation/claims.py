@@ -9,7 +9,7 @@ from msgspec import structs
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import UnusableClaim, claim_name, is_made_for, is_reserved_for, key_of, reservations
+from bayplan.devices.claims import is_made_for, is_reserved_for, key_of, made_claim_names, reservations
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.simulation.world import World
 
@@ -22,11 +22,8 @@ def claims_of(world: World, pod: PodInfo) -> Iterator[ResourceClaim]:
     extended = store.view(ExtendedResourceClaims).of(pod.uid)
     if extended is not None:
         yield extended
-    for reference in pod.spec.resourceClaims or ():
-        try:
-            claim = store.get(f"{pod.namespace}/{claim_name(pod.object, reference)}")
-        except UnusableClaim:  # it has not been made, so nothing is reserved
-            continue
+    for name in made_claim_names(pod.object):
+        claim = store.get(f"{pod.namespace}/{name}")
         if claim is not None and is_reserved_for(claim, pod.uid):
             yield claim
 

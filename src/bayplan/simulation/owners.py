@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -36,8 +37,18 @@ _owned = msgspec.json.Decoder(_Owned)
 
 
 def references_in(raw: bytes) -> tuple[PodOwner, ...]:
-    """Return the owner references in the JSON of an object. Raises msgspec.MsgspecError."""
-    return _owned.decode(raw).metadata.ownerReferences or ()
+    """Return the owner references in the JSON of an object, without those that can't be read."""
+    try:
+        return _owned.decode(raw).metadata.ownerReferences or ()
+    except msgspec.ValidationError:
+        return tuple(_readable(raw))
+
+
+def _readable(raw: bytes) -> Iterator[PodOwner]:
+    metadata = msgspec.json.decode(raw).get("metadata") or {}
+    for each in metadata.get("ownerReferences") or ():
+        with suppress(msgspec.ValidationError):
+            yield msgspec.convert(each, PodOwner)
 
 
 def references_of(pod: PodInfo) -> tuple[PodOwner, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from bayplan.cluster.pod_info import PodInfo
@@ -25,7 +25,8 @@ class Result:
     `message`: the note of the event that the service records: Scheduled, or FailedScheduling of the first attempt; for
     a gated pod, the message of its plugin. `plugins`: those that rejected or gate the pod. `decision`: of an attempt,
     if the pod stays pending; None for a gated pod, and for a member of a gang that was not attempted. `gated`: whether
-    PreEnqueue keeps the pod out of the queue.
+    PreEnqueue keeps the pod out of the queue. `feasible`: for a placed pod, how many nodes it was chosen from; 0 if
+    that isn't known.
     """
 
     pod: PodInfo
@@ -36,6 +37,7 @@ class Result:
     plugins: frozenset[str] = frozenset()
     decision: Decision | None = None
     gated: bool = False
+    feasible: int = field(default=0, compare=False)
 
     @property
     def placed(self) -> bool:

@@ -153,7 +153,9 @@ class Simulation(Outcomes):
         victims = self._victims.pop(pod.uid, ())
         message = f"Successfully assigned {pod.key} to {binding.node_name}"
         if not victims:
-            self._note(Result(pod, Fate.PLACED, binding.node_name, message=message))
+            decision = self._decisions.get(pod.uid)
+            feasible = 0 if decision is None else len(decision.feasible)
+            self._note(Result(pod, Fate.PLACED, binding.node_name, message=message, feasible=feasible))
         else:
             before = self._results.get(pod.key)
             message = before.message if before is not None else message

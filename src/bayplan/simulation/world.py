@@ -29,6 +29,7 @@ from bayplan.executor.runtime import MoveOnEvent, Only
 from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.events import ClusterEvent
+from bayplan.framework.gangs import Gang
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.pod_run import PodRun
 from bayplan.framework.profile import Point, Profile
@@ -41,6 +42,7 @@ from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Unit, attempt, unit_of
 from bayplan.sharing import PodKey, SharedRun, Sharing
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.simulation.held_nominations import HeldNominations
 from bayplan.simulation.pending import PendingPodsOfWorld
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.simulation.writes import StoreClient
@@ -63,7 +65,7 @@ class World:
     Attributes:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
         documents: the objects that `move` was given, also those that no plugin reads.
-        problems: objects that could not be read, one line each. They are left out.
+        problems: objects that could not be read, one line each. left_out: those that can't be read now.
         version: increases with every change. Where it is the same, decisions are the same.
         rng: chooses among nodes with equal scores.
         queue_profiles, own_volumes, sharing: what simulations make their queues and attempts of. failures: of plugins.
@@ -86,8 +88,9 @@ class World:
         if configuration is None:
             configuration = usual_configuration(plugins, gates)
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gates)
+        held = HeldNominations(self.state)
         self.profiles_without_preemption = {
-            name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
+            name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: (held,)})
             for name, profile in self.profiles.items()
         }
         self.queue_profiles = {name: QueueProfile.of(profile) for name, profile in self.profiles.items()}
@@ -95,6 +98,7 @@ class World:
         self._pending = PendingPodsOfWorld(self.state.nominations)
         self.pending = self._pending.by_key
         self.problems: list[str] = []
+        self.left_out: dict[tuple[Kind, str], str] = {}
         self.version = 0
         self.failures = Failures()
         self._seed = seed
@@ -122,7 +126,7 @@ class World:
             forget=lambda _: None,
             gates=gates,
         )
-        self._pods, self._nodes = PodHandler(receiver), _Nodes(receiver, self.problems)
+        self._pods, self._nodes = PodHandler(receiver), _Nodes(receiver, self._leave_out)
         self._others: dict[Kind, ObjectHandler] = {}
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
 
@@ -148,9 +152,11 @@ class World:
         if old is new:
             return
         for key in old.keys() - new.keys():
+            self.left_out.pop((kind, key), None)
             self._put(kind, key, None)
         for key in sorted(new):
             if old.get(key) is not new[key]:
+                self.left_out.pop((kind, key), None)
                 self._put(kind, key, self._read(kind, key, new[key]))
 
     def _read(self, kind: Kind, key: str, raw: bytes) -> Any:
@@ -162,9 +168,12 @@ class World:
                 obj.metadata.uid = key  # written by hand: claims are told apart by their uids
             return obj
         except ValueError as error:
-            reason = str(error).removeprefix(f"{kind.kind} {key}: ")
-            self.problems.append(f"{kind.kind} {key} is left out: {reason}")
+            self._leave_out(kind, key, str(error).removeprefix(f"{kind.kind} {key}: "))
             return None
+
+    def _leave_out(self, kind: Kind, key: str, reason: str) -> None:
+        self.left_out[kind, key] = reason
+        self.problems.append(f"{kind.kind} {key} is left out: {reason}")
 
     def add(self, kind: Kind, key: str, raw: bytes) -> None:
         """Add or replace an object, given as JSON. Kinds that no plugin reads are ignored. Raises ValueError."""
@@ -352,6 +361,13 @@ class World:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
         return unit_of(pod, self.profiles[pod.scheduler_name], self._pending.pending)
 
+    def gang_of(self, pod: PodInfo) -> Gang | None:
+        """Return the gang of a pending pod; None if it is in none, or if the plugin that knows fails."""
+        try:
+            return self.unit_of(pod).gang
+        except PluginError:
+            return None
+
     def alike(self, pod: PodInfo) -> Hashable | None:
         """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
 
@@ -429,12 +445,12 @@ class World:
 class _Nodes(NodeHandler):
     """Handles nodes; those with an invalid value are problems."""
 
-    def __init__(self, receiver: Receiver, problems: list[str]) -> None:
+    def __init__(self, receiver: Receiver, leave_out: Callable[[Kind, str, str], None]) -> None:
         super().__init__(receiver)
-        self._problems = problems
+        self._leave_out = leave_out
 
     def invalid(self, key: str, error: ValueError) -> None:
-        self._problems.append(f"Node {key} is left out: {error}")
+        self._leave_out(NODE, key, str(error))
 
 
 _NONE: Mapping[str, bytes] = MappingProxyType({})

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from bayplan.insight import Insight, QuestionError, Stopped
@@ -93,16 +92,14 @@ class Asking:
         gaps = source.snapshot().gaps
         reasons = {gap.reason for gap in gaps}
         others = [problem for problem in source.problems if problem not in reasons]
-        left_out = dict.fromkeys(self._insight.world.problems)
+        left_out = dict.fromkeys(self._insight.problems)
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
     def _answer(self, snapshot: Snapshot, question: Question[T], asked: _Asked) -> T:
         if asked.stop.is_set() or self._closed.is_set():
             raise QuestionError("the request is gone")
         insight = self._insight
-        if insight.snapshot is not snapshot:
-            insight.snapshot = snapshot
-            insight.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+        insight.move(snapshot)
         insight.world.reset()
         end = time.monotonic() + self._longest
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from bayplan.insight import Insight, QuestionError
-from bayplan.insight.questions.changes import Change
+from bayplan.insight.questions.change import Change
 from bayplan.insight.questions.portable import PortableChange, portable
 
 LONGEST_ENTRY = 5_000

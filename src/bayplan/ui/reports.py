@@ -15,7 +15,7 @@ from bayplan.insight.answers import Progress, plural, silent
 from bayplan.insight.nodes import node_of, position_of
 from bayplan.insight.pools import ZONE
 from bayplan.insight.questions.blockers import Blocker, Blockers
-from bayplan.insight.questions.changes import Change
+from bayplan.insight.questions.change import Change
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.insight.tables import grouped

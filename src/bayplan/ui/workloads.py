@@ -125,7 +125,7 @@ def workload_report(
     key = f"{namespace}/{name}"
     if known in WORKLOADS:
         pending = insight.explain_owner(kind, name, namespace, progress=progress)
-        members = owned_by(_pods(insight), known, namespace, name)
+        members = owned_by(insight.snapshot, _pods(insight), known, namespace, name)
         wanted = _wanted(insight.snapshot, known, key)
         shown, address = known.singular, object_address(known, key) if key in insight.snapshot.of_kind(known) else ""
     else:  # pods of a controller that only they name

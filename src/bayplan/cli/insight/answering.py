@@ -49,7 +49,7 @@ def answer(asked: AskedCluster, ask: Callable[[Insight, Progress], A], *, doing:
         fail(f"{error}; if that is not a typo, pass --yes")
     except QuestionError as error:
         fail(str(error))
-    warn(insight.world.problems)
+    warn(insight.problems)
     try:
         show(found, asked.output)
     except BrokenPipeError:

@@ -41,7 +41,7 @@ def diff(asked: AskedCluster, a: str | None, b: str | None) -> None:
         names = a, b or asked.snapshot.source
     other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed, gates=asked.gates)
     if a is not None:
-        warn(f"{names[1]}: {problem}" for problem in other.world.problems)
+        warn(f"{names[1]}: {problem}" for problem in other.problems)
     answer(first, lambda insight, _: insight.diff(other, names, shown=asked.limit))
 
 

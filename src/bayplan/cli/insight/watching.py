@@ -91,8 +91,7 @@ class _Reason:
 
 def _reason(insight: Insight, snapshot: Snapshot, key: str) -> _Reason | None:
     """Why the pod is pending in a snapshot, or its node; None if it isn't there."""
-    insight.snapshot = snapshot
-    insight.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+    insight.move(snapshot)
     pod = insight.world.pod(key)
     if pod is None:
         return None

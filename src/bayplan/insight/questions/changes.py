@@ -1,32 +1,27 @@
-"""What would help a pending pod: concrete changes, each tried in the world and kept if the pod is then placed."""
+"""What may help a pending pod: concrete changes, made of the remedies of the plugins that reject nodes."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import convert, encode
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.remedies import Edit, Remedy, is_daemon
-from bayplan.insight.answers import Progress, Stopped, listed, plural, silent
+from bayplan.framework.remedies import Remedy, is_daemon
+from bayplan.insight.answers import listed, plural
 from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
+from bayplan.insight.questions.change import Change
+from bayplan.insight.questions.claim_templates import template_remedies
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
-from bayplan.insight.questions.new_objects import bind_claims
+from bayplan.insight.questions.hanging import force_deletions
 from bayplan.insight.questions.node_groups import attached_objects, devices_by_node
 from bayplan.insight.sources.documents import identify
-from bayplan.simulation.evictions import evict
-from bayplan.simulation.results import Fate
-from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
-_COMBINATIONS = (4, 25)
-"""The most combinations of remedies to try for nodes that are blocked alike: at first, and if none of these helps."""
 _GROUPS_LOOKED_AT, _GROUPS = 200, 30
 """The most groups of such nodes to look at, and to try."""
 _SHAPES = (12, 3)
@@ -44,156 +39,6 @@ FIXED_LABELS = (
 """Labels that say what a node is. Nobody can change that by another label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the cluster or the pod.
-
-    `text`: for people. `apply`: the changed and new objects, as whole documents. `delete`: pods to delete, by
-    `namespace/name`. `parts`: the single changes that it consists of. `cost`: what else it does, such as "evicts 2 pods
-    of team-b". `nodes`: how many nodes are blocked in the same way as the one that it changes. `edits`: what it does
-    to the pod's manifest. `like`: the node that a new one is like; it is called as that one, with `-new`. `among`: the
-    nodes that it is meant for, if it is for some.
-    """
-
-    text: str
-    apply: tuple[Mapping[str, Any], ...] = ()
-    delete: tuple[str, ...] = ()
-    parts: frozenset[str] = frozenset()
-    cost: str = ""
-    nodes: int = 1
-    edits: tuple[Edit, ...] = ()
-    like: str = ""
-    among: frozenset[str] = frozenset()
-
-    def is_for(self, node: str) -> bool:
-        """Return whether all of its parts are needed there: not if it is meant for other nodes."""
-        return len(self.parts) == 1 or not self.among or node in self.among
-
-
-@dataclass(frozen=True, slots=True)
-class Help:
-    """A change after which the pod is placed, on `node`."""
-
-    change: Change
-    node: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as in docs/insight.md."""
-        return {
-            "change": self.change.text,
-            "node": self.node,
-            "apply": list(self.change.apply),
-            "delete": list(self.change.delete),
-        }
-
-    @property
-    def text(self) -> str:
-        """The change, where the pod goes then, and what the change costs."""
-        alike = f"{plural(self.change.nodes, 'node')} like that" if self.change.nodes > 1 else ""
-        notes = "; ".join(filter(None, (self.change.cost, alike)))
-        return f"{self.change.text} -> {self.node}{f' ({notes})' if notes else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class Helpful:
-    """The changes that were found to help. `interrupted`: whether others were not tried."""
-
-    found: tuple[Help, ...] = ()
-    interrupted: bool = False
-
-
-Confirm = Callable[[World, PodInfo, Help, Progress], Help | None]
-"""Tries a help further. Returns it with all that it costs; None if it doesn't help."""
-
-
-Attempt = Callable[[World, PodInfo, Progress], Help | None]
-"""Looks for one more change that helps. May raise Stopped."""
-
-
-def accepted(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
-    """Return the help: it is not tried further."""
-    return found
-
-
-def what_would_help(
-    world: World,
-    pod: PodInfo,
-    blockers: Blockers,
-    limit: int,
-    only: Sequence[int] | None = None,
-    progress: Progress = silent,
-    first: Sequence[Change] = (),
-    confirm: Confirm = accepted,
-) -> Helpful:
-    """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`.
-
-    A change that has more parts than one that helps is left out. `only`: the positions of the nodes to consider; by
-    default, the nearest ones. `first`: changes to try before all others. `confirm` is called with each change that
-    helps. `progress` may raise Stopped.
-    """
-    helps: list[Help] = []
-    tried: set[str] = set()
-    try:
-        for combinations in _COMBINATIONS:
-            for change in itertools.chain(first, candidates(world, pod, blockers, only, combinations)):
-                if len(helps) == limit:
-                    break
-                more_than_needed = any(each.change.parts <= change.parts for each in helps)
-                if change.parts and change.text not in tried and not more_than_needed:
-                    tried.add(change.text)
-                    progress(f"{plural(len(tried), 'change')} tried, {len(helps)} of them would help")
-                    try:
-                        node = node_after(world, pod, change)
-                    except ValueError:  # a plugin made a manifest that can't be read
-                        continue
-                    if node is None or not change.is_for(node):
-                        continue
-                    confirmed = confirm(world, pod, Help(change, node), progress)
-                    if confirmed is not None:
-                        helps.append(confirmed)
-            if helps:
-                break
-    except Stopped:
-        return Helpful(tuple(helps), interrupted=True)
-    return Helpful(tuple(helps))
-
-
-def also(helpful: Helpful, more: Iterator[Help | None]) -> Helpful:
-    """Add more changes, until Stopped is raised."""
-    found = list(helpful.found)
-    try:
-        found += filter(None, more)
-    except Stopped:
-        return Helpful(tuple(found), interrupted=True)
-    return Helpful(tuple(found), helpful.interrupted)
-
-
-def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
-    """Return the node that a pod is placed on after a change; None if it stays pending or preempts."""
-    with world.trial():
-        make(world, change)
-        bind_claims(world, pod)
-        pending = world.pending.get(pod.key)
-        result = None if pending is None else Simulation(world).outcome(pending).get(pod.key)
-        return result.node if result is not None and result.fate is Fate.PLACED else None
-
-
-def make(world: World, change: Change) -> None:
-    """Make a change in a world: call this in a what-if. Raises ValueError for a document that can't be read."""
-    for key in change.delete:
-        victim = world.pod(key)
-        if victim is not None:
-            evict(world, victim)
-    for document in change.apply:
-        if document["kind"] == "Pod":
-            changed = PodInfo.from_raw(encode(document))
-            world.change(POD, changed.key, changed)
-        elif document["kind"] == "Node":
-            world.change(NODE, document["metadata"]["name"], convert(NODE.type, document))
-        else:
-            world.add(*identify(document))
-
-
 def candidates(
     world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
@@ -205,7 +50,10 @@ def candidates(
     gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
     ungate = tuple(remedy for remedy in gates if remedy is not None)
     yield combined(pod, None, ungate)
+    yield from (combined(pod, None, (*ungate, remedy)) for remedy in template_remedies(world, pod))
     positions = blockers.nearest(LOOKED_AT) if only is None else list(only)
+    if not ungate:
+        yield from force_deletions(world, {blockers.nodes.name(position) for position in positions})
     options = [
         (group, sorted(itertools.product(*remedies), key=_size)[:combinations])
         for group in blockers.alike(positions)[:_GROUPS_LOOKED_AT]
@@ -215,7 +63,7 @@ def candidates(
     found: list[tuple[bool, int, Change]] = []
     for group, chosen_remedies in options[:_GROUPS]:
         node = blockers.nodes.info(group.positions[0])
-        for rank, chosen in enumerate(chosen_remedies):
+        for rank, chosen in enumerate(_also_preempting(chosen_remedies)):
             change = combined(pod, node, (*ungate, *chosen))
             labels = changed_labels(node, change)
             if labels.isdisjoint(FIXED_LABELS):
@@ -227,6 +75,15 @@ def candidates(
     yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))
     if only is None and not is_daemon(pod):
         yield from _new_nodes(world, pod, blockers, positions, ungate)
+
+
+def _also_preempting(chosen_remedies: Iterable[Sequence[Remedy]]) -> Iterator[Sequence[Remedy]]:
+    """The combinations, and before each that deletes pods the same without that: the pod may preempt them itself."""
+    for chosen in chosen_remedies:
+        others = [each for each in chosen if not each.delete]
+        if others and len(others) < len(chosen):
+            yield others
+        yield chosen
 
 
 def changed_labels(node: NodeInfo, change: Change) -> set[str]:

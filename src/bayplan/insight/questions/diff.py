@@ -10,6 +10,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from bayplan.api.kinds import NODE
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.nodes import NodeInfo
@@ -90,7 +91,7 @@ def diff(
 
 
 def _node_changes(world: World, other: World) -> Iterator[NodeChange]:
-    olds, news = world.state.table.row_of, other.state.table.row_of
+    olds, news = world.state.objects[NODE], other.state.objects[NODE]
     for name in sorted({*olds, *news}):
         if name not in news:
             yield NodeChange(name, "removed")

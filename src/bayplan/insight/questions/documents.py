@@ -9,10 +9,8 @@ import msgspec
 from bayplan.api.objects import encode
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.lasting_taints import is_of_a_moment
 from bayplan.framework.remedies import is_daemon
-
-_LIFECYCLE = "node.kubernetes.io/"
-"""The prefix of taints that tell of a node's condition."""
 
 
 def pod_document(pod: PodInfo) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def copy_of_node(node: NodeInfo, name: str = "") -> list[dict[str, Any]]:
     document = node_document(node)
     labels = {**(document["metadata"].get("labels") or {}), "kubernetes.io/hostname": name}
     document["metadata"] = {"name": name, "uid": f"new-{name}", "labels": labels}
-    taints = [taint for taint in document["spec"].get("taints") or () if not taint["key"].startswith(_LIFECYCLE)]
+    taints = [taint for taint in document["spec"].get("taints") or () if not is_of_a_moment(taint["key"])]
     document["spec"] = {"taints": taints}
     daemons = []
     for pod in node.pods:

@@ -167,7 +167,7 @@ class _Editor:
         self._draft.steps.append(f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}")
 
     def _owned(self, kind: Kind, name: str) -> list[PodInfo]:
-        pods = owned_by(self._draft.world.state.objects[kinds.POD], kind, self._namespace, name)
+        pods = owned_by(self._draft.snapshot, self._draft.world.state.objects[kinds.POD], kind, self._namespace, name)
         return [pod for pod in pods if pod.key in self._draft.snapshot.of_kind(kinds.POD)]
 
     def _scale_stateful_set(self, document: Mapping[str, Any], pods: Sequence[PodInfo]) -> None:

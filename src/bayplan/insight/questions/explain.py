@@ -18,18 +18,22 @@ from bayplan.framework.interface import ExplainPostFilter
 from bayplan.framework.near_names import near_name
 from bayplan.framework.profile import Point, implements
 from bayplan.framework.runner import explain_post_filters
+from bayplan.framework.status import PluginError
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.nodes import no_node
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, also, what_would_help
+from bayplan.insight.questions.candidates_of_preemption import preemption_notes
+from bayplan.insight.questions.change import Attempt, Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
-from bayplan.insight.questions.gangs import MissingMember, ungating
-from bayplan.insight.questions.notes import message_of, notes_of
+from bayplan.insight.questions.gangs import MissingMember, fewer_members, ungating
+from bayplan.insight.questions.notes import bypassing_notes, message_of, notes_of
 from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
+from bayplan.insight.questions.sampling import Sampling, sampling_of
 from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.insight.questions.trying import also, what_would_help
 from bayplan.scheduling import Decision, Unit
 from bayplan.simulation.results import Fate
 from bayplan.simulation.simulation import Simulation
@@ -81,7 +85,9 @@ class Explanation(Answer):
     `outcome`: `placed` if the pod has a node or would get one now, `preempts` if it would evict `victims` first, else
     `pending`. `bound`: whether the pod has a node in the snapshot. `node`: that node, or the one that it would get.
     `message`: the event's text. `now`: for a bound pod, the node that it would get if it were scheduled again.
-    `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may help.
+    `cause`: what rejects the pod on every node, in one sentence; "" if nodes differ. `sampling`: that kube-scheduler
+    may not look at the best node. `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may
+    help.
     """
 
     pod: str
@@ -96,6 +102,8 @@ class Explanation(Answer):
     help: tuple[Help, ...] = ()
     preemption: tuple[PreemptionTrial, ...] = ()
     scores: ScoreTable | None = None
+    sampling: Sampling | None = None
+    cause: str = ""
     notes: tuple[str, ...] = field(default=())
     shown: int = 20
     interrupted: bool = False
@@ -115,6 +123,8 @@ class Explanation(Answer):
         parts: list[RenderableType] = [Text(f"pod {self.pod}: {self.headline()}", style="bold")]
         if self.message and not self.bound:
             parts.append(Text(self.message))
+        if self.cause:
+            parts.append(Text(f"on all nodes: {self.cause}", style="bold"))
         parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
         if self.groups:
             parts += [Text(), rejections_table(self.groups, wide=wide, limit=self.shown)]
@@ -129,6 +139,8 @@ class Explanation(Answer):
             parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
         if self.scores is not None:
             parts += [Text(), self.scores.render(wide=wide)]
+        if self.sampling is not None:
+            parts.append(Text(f"note: {self.sampling.text}", style="yellow"))
         if self.interrupted:
             parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
@@ -156,11 +168,13 @@ def explain(
     progress: Progress = silent,
     confirm: Confirm = accepted,
     last: Sequence[Attempt] = (),
+    more: Sequence[Attempt] = (),
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
     `progress` may raise Stopped while changes are tried; the answer then has those that were found to help, and passed
-    `confirm`. `last`: what else may help a pod for which other pods could be evicted, as far as plugins tell.
+    `confirm`. `last`: what else may help a pod for which other pods could be evicted, as far as plugins tell, and
+    `more` what may help any.
     """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
@@ -175,12 +189,16 @@ def explain(
         if resize is not None:
             notes, victims, trials = resize
             found = replace(found, notes=(*notes, *found.notes), victims=victims, preemption=trials)
-        waits = world.gate_of(pod) is not None or world.unit_of(pod).gang is not None
+        waits = world.gate_of(pod) is not None or world.gang_of(pod) is not None
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
+            first += fewer_members(world, pod, missing)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
-            if _may_preempt(world, pod, found) and len(helpful.found) < helps and not helpful.interrupted:
-                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last))
+            if not helpful.interrupted:
+                helpful = also(helpful, (attempt(world, pod, progress) for attempt in more), helps)
+            enough = sum(each.lasts and each.change.size == 1 for each in helpful.found) >= helps
+            if _may_preempt(world, pod, found) and not enough and not helpful.interrupted:
+                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last), helps)
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 
@@ -215,7 +233,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     scores = None
     if decision is not None and decision.scores is not None:
         scores = score_table(world, decision, pod.node_name)
-    notes: list[str] = []
+    notes = list(bypassing_notes(world, pod))
     groups: tuple[RejectedNodes, ...] = ()
     if decision is not None:
         groups = rejected_nodes(world, decision.diagnosis)
@@ -236,6 +254,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
         now=now,
         groups=groups,
         scores=scores,
+        sampling=sampling_of(world, pod, decision) if decision is not None else None,
         notes=tuple(notes),
     )
 
@@ -280,6 +299,7 @@ def _explain_pending(
         decision = world.attempt(Unit(pod), explain=True).decisions[0]
     if result.fate is not Fate.PENDING:
         first = decision_of(world, pod)
+        notes += preemption_notes(world, pod, result.node, result.victims, first) if result.victims else ()
         return Explanation(
             pod.key,
             result.fate.value,
@@ -288,21 +308,25 @@ def _explain_pending(
             victims=tuple(victim.key for victim in result.victims),
             groups=rejected_nodes(world, first.diagnosis) if first is not None and result.victims else (),
             scores=score_table(world, first, result.node) if first is not None and first.scores else None,
+            sampling=sampling_of(world, pod, first) if first is not None else None,
             notes=tuple(notes),
         )
     if missing is not None:
+        notes += missing.placement_notes()
         decision = missing.decision
         if decision.pod.uid != pod.uid:
             notes.append(f"{decision.pod.name} is the member that finds no node; what follows is about it")
     with missing.others_placed(world) if missing is not None else nullcontext():
         about = blockers if missing is None else Blockers(world, missing.decision.pod)
         misses, texts = _nearest(about, nearest)
+        cause = on_all_nodes(about)
     return Explanation(
         pod.key,
         result.fate.value,
         message_of(result),
         groups=detailed(rejected_nodes(world, decision.diagnosis), texts) if decision is not None else (),
         nearest=misses,
+        cause=cause,
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
     )
@@ -310,7 +334,10 @@ def _explain_pending(
 
 def decision_of(world: World, pod: PodInfo) -> Decision | None:
     """Return the decision about a pod in its unit, with scores; None if the pod itself was not attempted."""
-    plan = world.attempt(world.unit_of(pod), explain=True)
+    try:
+        plan = world.attempt(world.unit_of(pod), explain=True)
+    except PluginError:  # the plugin that knows the gang fails, and so does the attempt
+        return None
     return next((decision for decision in plan.decisions if decision.pod.uid == pod.uid), None)
 
 
@@ -339,6 +366,18 @@ def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[
         found.setdefault(tuple(dict.fromkeys(each.text for each in there)), []).append(name)
     misses = [Miss(tuple(names), blocked) for blocked, names in found.items()]
     return tuple(misses[:limit] if limit else misses), texts
+
+
+def on_all_nodes(blockers: Blockers) -> str:
+    """Return what rejects the pod on every node; "" if nothing does, or if all nodes are rejected alike anyway."""
+    positions = blockers.nearest(LOOKED_AT)
+    if len(positions) < int(blockers.nodes.live.sum()):
+        return ""
+    texts = [dict.fromkeys(each.details.everywhere or each.text for each in blockers.of(place)) for place in positions]
+    common = [text for text in texts[0] if all(text in each for each in texts)] if texts else []
+    said = any(each.details.everywhere in common for place in positions[:1] for each in blockers.of(place))
+    alike = all(each.keys() == texts[0].keys() for each in texts)
+    return "; ".join(common) if said or not alike else ""
 
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.deployment import Deployment, remove_pod
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.notes import message_of
+from bayplan.insight.questions.sampling import scored_at_most
 from bayplan.insight.tables import grouped, table
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
@@ -30,7 +31,9 @@ _MISSING = {Fate.PENDING.value, REFUSED}
 class PodFit:
     """The outcome for one pod: `placed`, `preempts` (placed after `victims` are evicted), `pending` or `refused`.
 
-    `message`: the event's text; for a pod that preempts, that of its first attempt.
+    `message`: the event's text; for a pod that preempts, that of its first attempt. `chance`: in which share of its
+    attempts kube-scheduler looks at this node, in a cluster where it scores only some of the feasible ones; None if
+    the pod isn't placed.
     """
 
     pod: str
@@ -38,6 +41,7 @@ class PodFit:
     node: str | None
     victims: tuple[str, ...]
     message: str
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,20 @@ class Fit(Answer):
         pods = table(("POD", "OUTCOME", "NODE", "PREEMPTS"), self.pods, row, self.shown)
         causes = grouped((each.message, each.pod) for each in pending)
         lines[:0] = [Text(f"{listed(keys)}: {message}") for message, keys in causes.items()]
+        lines += [Text(f"note: {text}", style="yellow") for text in self._sampled()]
         if self.interrupted:
             lines.append(Text(INTERRUPTED, style="bold"))
         return Lines(Text(headline, style="bold"), pods, *([Text(), *lines] if lines else ()))
+
+    def _sampled(self) -> Iterator[str]:
+        """Yield that kube-scheduler may choose other nodes."""
+        chances = [pod.chance for pod in self.pods if pod.chance is not None and pod.chance < 1]
+        if chances:
+            yield (
+                "kube-scheduler scores only some of the feasible nodes of this cluster: it looks at the node above in "
+                f"about {min(chances):.0%} of its attempts for {plural(len(chances), 'pod')}, and may choose another "
+                "one in the others, unless percentageOfNodesToScore is 100"
+            )
 
 
 def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progress = silent) -> Fit:
@@ -120,7 +135,7 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
         deployment = Deployment(world, expansion, progress)
         results = {**_kept(world, expansion.kept, before), **deployment.run()}
         pods = [PodFit(pod.what, REFUSED, None, (), pod.message) for pod in expansion.refused_pods]
-        found = (*(pod_fit(key, result) for key, result in results.items()), *pods)
+        found = (*(pod_fit(world, key, result) for key, result in results.items()), *pods)
         return Fit(found, shown, refused, unknown, deployment.interrupted)
 
 
@@ -136,7 +151,8 @@ def _kept(world: World, keys: Iterable[str], before: Mapping[str, Result]) -> di
     return found
 
 
-def pod_fit(key: str, result: Result) -> PodFit:
+def pod_fit(world: World, key: str, result: Result) -> PodFit:
     """Return the outcome of a result for a pod."""
     victims = tuple(victim.key for victim in result.victims)
-    return PodFit(key, result.fate.value, result.node, victims, message_of(result))
+    chance = round(min(1.0, scored_at_most(world, result.pod) / result.feasible), 4) if result.feasible else None
+    return PodFit(key, result.fate.value, result.node, victims, message_of(result), chance)

@@ -13,15 +13,17 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Remedy
 from bayplan.insight.answers import Progress, Stopped, plural, silent
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import FIXED_LABELS, Change, changed_labels, combined, cost_of, make
+from bayplan.insight.questions.change import Change, make
+from bayplan.insight.questions.changes import FIXED_LABELS, changed_labels, combined, cost_of
 from bayplan.insight.questions.documents import copy_of_node
+from bayplan.insight.questions.hanging import all_force_deleted
 from bayplan.insight.questions.node_groups import attached_objects, node_groups
 from bayplan.insight.tables import grouped
 from bayplan.simulation.results import Fate
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
-KEPT = 3
+KEPT = 5
 """The most changes of an answer."""
 _SORTS = 8
 """The most sorts of equal pending pods to look for changes for, the largest first."""
@@ -35,12 +37,14 @@ _NEW_NODES = 3
 class Freed:
     """A single change, and the pending pods that are placed after it, without preemption, and aren't without it.
 
-    `nodes`: the nodes that it changes.
+    `nodes`: the nodes that it changes. `kind`: what changes of one kind have in common, such as the plugin that they
+    are for.
     """
 
     change: Change
     nodes: tuple[str, ...]
     pods: tuple[str, ...]
+    kind: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as in docs/insight.md."""
@@ -92,7 +96,7 @@ def freeing(world: World, pods: Iterable[PodInfo], progress: Progress = silent) 
     try:
         with world.trial():
             left = asked - _placed(world, ordered, progress)
-        for change, nodes in _promising(world, [pod for pod in ordered if pod.key in left], progress):
+        for kind, change, nodes in _promising(world, [pod for pod in ordered if pod.key in left], progress):
             if tried >= max(min(_TRIED, _ATTEMPTS // len(ordered)), KEPT):
                 break
             tried += 1
@@ -103,17 +107,28 @@ def freeing(world: World, pods: Iterable[PodInfo], progress: Progress = silent) 
                     freed = left & _placed(world, ordered, progress)
             except ValueError:  # a plugin made a manifest that can't be read
                 continue
-            if len(freed) > len(change.delete):
-                found.append(Freed(change, nodes, tuple(sorted(freed))))
+            if len(freed) > (0 if change.forced else len(change.delete)):
+                found.append(Freed(change, nodes, tuple(sorted(freed)), kind))
     except Stopped:
         return Freeing(len(left), _best(found), tried, interrupted=True)
     return Freeing(len(left), _best(found), tried)
 
 
 def _best(found: Iterable[Freed]) -> tuple[Freed, ...]:
-    """Most pods first, then the fewest evictions, and the fewest nodes that are changed."""
-    ranked = sorted(found, key=lambda each: (-len(each.pods), len(each.change.delete), len(each.nodes)))
-    return tuple(ranked[:KEPT])
+    """Most pods first, then the fewest evictions, no new node, and the fewest nodes that are changed.
+
+    The best one of each kind is kept, and then what else frees most.
+    """
+    ranked = sorted(found, key=_rank)
+    kinds = {each.kind: each for each in reversed(ranked)}
+    best = sorted(kinds.values(), key=_rank)[:KEPT]
+    best += [each for each in ranked if each not in best][: KEPT - len(best)]
+    return tuple(sorted(best, key=_rank))
+
+
+def _rank(freed: Freed) -> tuple[int, int, bool, int]:
+    evictions = 0 if freed.change.forced else len(freed.change.delete)
+    return -len(freed.pods), evictions, bool(freed.change.like), len(freed.nodes)
 
 
 def _placed(world: World, ordered: Sequence[PodInfo], progress: Progress) -> frozenset[str]:
@@ -127,14 +142,20 @@ class _Edit:
     """One change of many nodes: `remedies` by the name of the node, and how many pods are rejected only for it."""
 
     pod: PodInfo
+    kind: str
     remedies: dict[str, tuple[NodeInfo, Remedy]] = field(default_factory=dict)
     promise: int = 0
 
 
-def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Iterator[tuple[Change, tuple[str, ...]]]:
-    """The changes that may free pods, with the nodes that they change: those that may free most come first.
+_Candidate = tuple[str, Change, tuple[str, ...]]
+"""A kind of changes, a change, and the nodes that it changes."""
 
-    A change of nodes is made on all nodes where it is the only obstacle of a sort of pods; pods are deleted on one.
+
+def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Iterator[_Candidate]:
+    """The changes that may free pods: the best of each kind, those that may free most first; then all others.
+
+    A change of nodes is made on all nodes where it is the only obstacle of a sort of pods; pods are deleted on one,
+    unless they hang anyway.
     """
     sorts = grouped((world.alike(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
     edits: dict[str, _Edit] = {}
@@ -142,7 +163,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
     for members in sorted(sorts.values(), key=len, reverse=True)[:_SORTS]:
         progress(f"{plural(len(edits) + len(deletions), 'change')} found that may free many pods")
         seen = set()
-        for node, remedy in _alone(world, members[0]):
+        for node, plugin, remedy in _alone(world, members[0]):
             if remedy.delete:
                 change = combined(members[0], node, [remedy])
                 known = deletions.get(change.delete, (0, change))[0]
@@ -150,25 +171,32 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
                 deletions[change.delete] = known + len(members), Change(change.text, (), change.delete, cost=cost)
                 continue
             text = _on(node.name, remedy.text, "{}")
-            edit = edits.setdefault(text, _Edit(members[0]))
+            edit = edits.setdefault(text, _Edit(members[0], plugin))
             edit.remedies[node.name] = node, remedy
             if text not in seen:
                 seen.add(text)
                 edit.promise += len(members)
-    ranked: list[tuple[int, int, Change, tuple[str, ...]]] = []
+    ranked: list[tuple[int, int, _Candidate]] = []
     for text, edit in edits.items():
         change, names = _of_all(text, edit)
         if change.apply:
-            ranked.append((edit.promise, 0, change, names))
+            ranked.append((edit.promise, 0, (edit.kind, change, names)))
     best_deletions = sorted(deletions.values(), key=lambda each: (-each[0], len(each[1].delete)))[:_NEW_NODES]
-    ranked += [(promise, len(change.delete), change, ()) for promise, change in best_deletions]
-    ranked += [(len(pods), 0, change, ()) for change in _new_nodes(world)]
-    for _, _, change, names in sorted(ranked, key=lambda each: (-each[0], each[1])):
-        yield change, names
+    ranked += [(promise, len(change.delete), ("delete", change, ())) for promise, change in best_deletions]
+    ranked += [(len(pods), 0, ("add", change, ())) for change in _new_nodes(world)]
+    forced = all_force_deleted(world)
+    ranked += [(len(pods), 0, ("force", forced, ()))] if forced is not None else []
+    ordered = [candidate for _, _, candidate in sorted(ranked, key=lambda each: (-each[0], each[1]))]
+    first = {candidate[0]: number for number, candidate in reversed(list(enumerate(ordered)))}
+    order = sorted(range(len(ordered)), key=lambda number: (first[ordered[number][0]] != number, number))
+    yield from (ordered[number] for number in order)
 
 
-def _alone(world: World, pod: PodInfo) -> Iterator[tuple[NodeInfo, Remedy]]:
-    """The changes of nodes that would each lift the only rejection of a pod there; of deletions, one for each kind."""
+def _alone(world: World, pod: PodInfo) -> Iterator[tuple[NodeInfo, str, Remedy]]:
+    """The changes of nodes that would each lift the only rejection of a pod there, with the plugin that rejects it.
+
+    Of deletions, there is one for each kind.
+    """
     blockers = Blockers(world, pod)
     for group in blockers.alike(blockers.nearest(LOOKED_AT, most=1)):
         for position in group.positions:
@@ -177,7 +205,7 @@ def _alone(world: World, pod: PodInfo) -> Iterator[tuple[NodeInfo, Remedy]]:
             for blocker in group.blockers if first else blockers.of(position):
                 for remedy in blocker.remedies():
                     if remedy.pod is None and ((remedy.node and not remedy.delete) or (remedy.delete and first)):
-                        yield node, remedy
+                        yield node, blocker.plugin, remedy
 
 
 def _of_all(text: str, edit: _Edit) -> tuple[Change, tuple[str, ...]]:

@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import call
+from bayplan.framework.gangs import FewerMembers, Gang
+from bayplan.framework.profile import implements
 from bayplan.framework.remedies import together
+from bayplan.framework.status import PluginError
 from bayplan.insight.answers import plural
 from bayplan.insight.questions.blockers import Blockers, gates_of
-from bayplan.insight.questions.changes import Change, candidates
+from bayplan.insight.questions.change import Change
+from bayplan.insight.questions.changes import candidates, combined
 from bayplan.insight.questions.documents import pod_document
 from bayplan.scheduling import Decision, Options, Plan
 from bayplan.scheduling.reservations import place
+from bayplan.simulation.owners import workload_of
 from bayplan.simulation.world import World
 
 _COMBINATIONS = 4
 """The most combinations of remedies to try for a kind of nodes."""
+_PLACEMENTS = 10
+"""The most placements in one note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +44,9 @@ class MissingMember:
     @classmethod
     def of(cls, world: World, pod: PodInfo) -> MissingMember | None:
         """Return the missing member of a pod's gang; None without a gang, or if the gang fits or wasn't tried."""
-        unit = world.unit_of(pod)
-        if unit.gang is None:
+        if world.gang_of(pod) is None:
             return None
-        plan = world.attempt(unit)
+        plan = world.attempt(world.unit_of(pod))
         missing = plan.shortfall.next if plan.shortfall is not None else None
         return None if missing is None else cls(plan, missing)
 
@@ -58,23 +67,68 @@ class MissingMember:
         with self.others_placed(world):
             return list(candidates(world, pod, Blockers(world, pod), None, _COMBINATIONS))
 
+    def placement_notes(self) -> Iterator[str]:
+        """Yield how many members fit in each of the node sets that the whole gang may be placed in."""
+        short = self.plan.shortfall
+        if short is None or not short.placement:
+            return
+        sets = ((short.placement, short.fitting), *sorted(short.elsewhere, key=lambda each: -each[1]))
+        texts = [f"{name} has room for {fitting} of {short.needed} members" for name, fitting in sets[:_PLACEMENTS]]
+        texts += [f"and {len(sets) - _PLACEMENTS:,} more"] if len(sets) > _PLACEMENTS else []
+        where = f"nodes with the same {short.label}" if short.label else "one of its placements"
+        yield f"gang {short.gang.name} must be placed on {where}: {', '.join(texts)}"
+
+
+def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> Iterator[Change]:
+    """Yield the change with which a pod's gang needs only as many pods as there are, or as find a node."""
+    gang = world.gang_of(pod)
+    plugin: Any = None if gang is None else world.unit_of(pod).named_by
+    if gang is None or not implements(plugin, FewerMembers):
+        return
+    there = gang.placed + len(world.unit_of(pod).pending)
+    fitting = 0 if missing is None else gang.placed + sum(bool(each.node) for each in missing.plan.decisions)
+    for number in dict.fromkeys((there, fitting)):
+        try:
+            remedy = call(plugin, "Explain", plugin.fewer_members, gang, number) if number else None
+        except PluginError:
+            return
+        if remedy is not None:
+            yield combined(pod, None, [remedy])
+
+
+def finished_members(world: World, gang: Gang) -> Iterator[PodInfo]:
+    """Yield the pods of a gang that have finished, which therefore don't count."""
+    for key, raw in world.documents.get(POD, {}).items():
+        if gang.name.encode() not in raw or world.pod(key) is not None:
+            continue
+        try:
+            pod = PodInfo.from_raw(raw)
+        except ValueError:
+            continue
+        of = world.gang_of(pod) if pod.terminated and pod.scheduler_name in world.profiles else None
+        if of is not None and (of.name, of.pod_group) == (gang.name, gang.pod_group):
+            yield pod
+
 
 def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
     """Yield how many members there are, and who is missing."""
-    unit = world.unit_of(pod)
-    if unit.gang is None:
+    gang = world.gang_of(pod)
+    if gang is None:
         return
-    gang = unit.gang
-    pending, gated = len(unit.pending), len(gang.gated)
+    pending, gated = len(world.unit_of(pod).pending), len(gang.gated)
     missing = max(gang.needed - pending - gated, 0)
     parts = [f"{plural(gang.placed, 'pod')} placed", f"{gang.needed} more needed", f"{pending} pending"]
     parts += [f"{gated} gated"] if gated else []
     yield f"gang {gang.name}: {', '.join(parts)}{f'; {missing} more must be created' if missing else ''}"
+    for finished in finished_members(world, gang) if missing else ():
+        maker = workload_of(finished)
+        again = f"{maker} made it" if maker else "nothing creates another one"
+        yield f"{finished.name} exists, but has finished and does not count; {again}"
 
 
 def ungating(world: World, pod: PodInfo) -> Iterator[Change]:
     """Yield the removal of the gates of all members of a pod's gang."""
-    gang = world.unit_of(pod).gang
+    gang = world.gang_of(pod)
     if gang is None or {member.uid for member in gang.gated} <= {pod.uid}:
         return
     documents, texts = [], []

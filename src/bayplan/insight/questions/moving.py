@@ -13,7 +13,7 @@ from bayplan.api.objects import encode
 from bayplan.api.times import rfc3339
 from bayplan.api.volumes import claim_name
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import claim_names, is_made_for
+from bayplan.devices.claims import is_made_for, made_claim_names
 from bayplan.insight.questions.documents import pending_document
 from bayplan.insight.questions.drain_rules import controller_of
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
@@ -235,7 +235,7 @@ def _own_claims(world: World, pod: PodInfo) -> Iterable[tuple[Kind, dict[str, An
             claim = objects[PERSISTENT_VOLUME_CLAIM].get(f"{pod.namespace}/{claim_name(pod.name, volume)}")
             if claim is not None:
                 yield PERSISTENT_VOLUME_CLAIM, msgspec.json.decode(encode(claim))
-    for name, _ in claim_names(pod.object) if objects[RESOURCE_CLAIM] else ():
+    for name in made_claim_names(pod.object) if objects[RESOURCE_CLAIM] else ():
         device_claim = objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
         if device_claim is not None and is_made_for(device_claim, pod.uid):
             yield RESOURCE_CLAIM, msgspec.json.decode(encode(device_claim))

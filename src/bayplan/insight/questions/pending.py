@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.limits import EXAMPLES
+from bayplan.insight.questions.change import Attempt, Confirm, accepted
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.freeing import Freeing
 from bayplan.insight.questions.progress import chosen_already, never_seen, not_tried
@@ -93,7 +94,9 @@ class PendingPods(Answer):
             names = listed(list(cause.pods), len(cause.pods) if wide else 5)
             parts += [Text(), Text(f"{plural(len(cause.pods), 'pod')}: {cause.message}"), _indented(names)]
             example = cause.example
-            if example is not None and example.nearest:
+            if example is not None and example.cause:
+                parts.append(_indented(f"on all nodes: {example.cause}"))
+            elif example is not None and example.nearest:
                 parts.append(_indented(f"nearest: {example.nearest[0].text}"))
             if example is not None and example.help:
                 first = example.help[0]
@@ -116,11 +119,14 @@ def explain_all(
     examples: int = EXAMPLES,
     shown: int = 20,
     progress: Progress = silent,
+    confirm: Confirm = accepted,
+    last: Sequence[Attempt] = (),
+    more: Sequence[Attempt] = (),
 ) -> PendingPods:
     """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once.
 
-    `examples`: how many of the largest causes are explained by an example. `progress` may raise Stopped; the answer
-    then has what is known so far.
+    `examples`: how many of the largest causes are explained by an example, with `confirm`, `last` and `more`.
+    `progress` may raise Stopped; the answer then has what is known so far.
     """
     causes: dict[_Key, list[PodInfo]] = {}
     done, interrupted = _Done(), False
@@ -133,7 +139,10 @@ def explain_all(
     for (message, plugins), members in sorted(causes.items(), key=lambda item: (-len(item[1]), item[0][0])):
         example = None
         if len(found) < examples and not interrupted:
-            example = explain(world, members[0], helps=1, nearest=1, progress=progress)
+            world.reset()  # the example is what `explain` says of the pod alone, whatever was decided before
+            example = explain(
+                world, members[0], helps=1, nearest=1, progress=progress, confirm=confirm, last=last, more=more
+            )
             interrupted = example.interrupted
         found.append(Cause(message, tuple(pod.key for pod in members), tuple(sorted(plugins)), example))
     return PendingPods(what, tuple(found), done.placed, shown, interrupted)
@@ -179,6 +188,7 @@ def _cause(world: World, pod: PodInfo, results: dict[str, Result]) -> _Key:
         return f"no scheduler here has the name {pod.scheduler_name!r}", frozenset()
     result = results.get(pod.uid)
     if result is None:
+        world.reset()
         with world.what_if():
             found = Simulation(world).outcome(pod)
         result = found[pod.key]

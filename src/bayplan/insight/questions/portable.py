@@ -13,7 +13,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.patch import apply_merge_patch
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.nodes import node_of
-from bayplan.insight.questions.changes import Change
+from bayplan.insight.questions.change import Change
 from bayplan.insight.questions.documents import copy_of_node, node_document
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify, kind_named

@@ -14,7 +14,7 @@ from bayplan.api.objects import UndecodableObject, decode
 from bayplan.api.times import rfc3339
 from bayplan.api.volumes import SELECTED_NODE, annotations_of, claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import allocation_of, claim_names
+from bayplan.devices.claims import allocation_of, made_claim_names
 from bayplan.insight.answers import listed
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.world import World
@@ -47,7 +47,7 @@ def chosen_node(world: World, pod: PodInfo) -> tuple[str, list[str]] | None:
             storage_class = world.state.objects[STORAGE_CLASS].get(class_of_claim(claim))
             provisioner = annotations_of(claim).get(_PROVISIONER) or getattr(storage_class, "provisioner", "its driver")
             waits.append(f"provisioner {provisioner} to provision the claim {claim.metadata.name}")
-    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+    for name in made_claim_names(pod.object):
         claim = world.state.objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
         reserved = claim is not None and claim.status is not None and claim.status.reservedFor
         if reserved and any(each.uid == pod.uid for each in reserved) and allocation_of(claim) is not None:

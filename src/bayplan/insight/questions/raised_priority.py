@@ -7,24 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from bayplan.api.kinds import PRIORITY_CLASS
+from bayplan.api.objects import decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Remedy, may_make_room
 from bayplan.insight.answers import Progress
-from bayplan.insight.questions.changes import Confirm, Help, combined, evicted, make
+from bayplan.insight.questions.change import Confirm, Help, make
+from bayplan.insight.questions.changes import combined, evicted
 from bayplan.insight.questions.new_objects import bind_claims
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.results import Fate
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
-
-
-class _Class(msgspec.Struct):
-    metadata: dict[str, Any]
-    value: int = 0
-
 
 _TRIED = 5
 """The most classes to try."""
@@ -34,8 +28,8 @@ _SYSTEM = "system-"
 
 def priorities_of(snapshot: Snapshot) -> dict[str, int]:
     """Return the priorities of a snapshot's priority classes, by name."""
-    classes = map(msgspec.json.Decoder(_Class).decode, snapshot.of_kind(PRIORITY_CLASS).values())
-    return {each.metadata["name"]: each.value for each in classes}
+    known = snapshot.of_kind(PRIORITY_CLASS)
+    return {name: decode(PRIORITY_CLASS.type, raw).value or 0 for name, raw in known.items()}
 
 
 def with_higher_priority(
@@ -59,8 +53,9 @@ def with_higher_priority(
         if raised is None or result is None or result.node is None or result.fate is not Fate.PREEMPTS:
             continue
         if all(may_make_room(raised, victim) for victim in result.victims):
-            cost = evicted(victim.key for victim in result.victims)
-            return confirm(world, pod, Help(replace(change, cost=cost), result.node), progress)
+            victims = tuple(victim.key for victim in result.victims)
+            helping = Help(replace(change, cost=evicted(victims)), result.node, victims)
+            return confirm(world, pod, helping, progress)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from bayplan.insight.expansion import Expansion
 from bayplan.insight.limits import Limits, Room
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS
-from bayplan.insight.questions.changes import Help, make
+from bayplan.insight.questions.change import Help, make
 from bayplan.insight.questions.deployment import Deployment, remove_pod
 from bayplan.insight.questions.new_objects import add_objects
 from bayplan.insight.snapshot import Snapshot
@@ -45,10 +46,13 @@ class TemplateChanges:
         name = f"{kind.singular} {document['metadata']['namespace']}/{document['metadata']['name']}"
         if kind is JOB:
             return _with_cost(found, f"the template of a Job is immutable: create {name} again")
+        changed = _changed(kind, document, found)
+        if changed is None:
+            return _with_cost(found, f"{name} doesn't say that of its pods: change what does, such as a webhook")
         try:
-            expansion = self._rolled_out(kind, document, found, progress)
+            expansion = Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
         except StatusError as error:
-            return _with_cost(found, f"the API server refuses the change of {name}: {error.message}")
+            return _stuck(found, f"the API server refuses the change of {name}: {error.message}")
         if not expansion.rollouts:  # the workload has no other pods to replace, or replaces none by itself
             return found
         return _tried(world, found, name, expansion, progress)
@@ -62,15 +66,20 @@ class TemplateChanges:
                 return kind, document
         return None
 
-    def _rolled_out(self, kind: Kind, document: Mapping[str, Any], found: Help, progress: Progress) -> Expansion:
-        """What the change of a workload's template leads to. Raises StatusError."""
-        template = {"metadata": {}, **document["spec"]["template"]}
-        template = {**template, "metadata": {**template["metadata"]}, "spec": {**template["spec"]}}
+
+def _changed(kind: Kind, document: Mapping[str, Any], found: Help) -> dict[str, Any] | None:
+    """A workload with the changed template; None if its template hasn't what the change of its pods is about."""
+    template = copy.deepcopy({"metadata": {}, "spec": {}, **document["spec"]["template"]})
+    before = copy.deepcopy(template)
+    try:
         for edit in found.change.edits:
             edit(template)
-        changed = {**document, "apiVersion": kind.api_version, "kind": kind.kind}
-        changed["spec"] = {**document["spec"], "template": template}
-        return Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
+    except Exception:  # noqa: BLE001 - an edit is a plugin's own code, made for a pod that may have more than its template
+        return None
+    if template == before:
+        return None
+    changed = {**document, "apiVersion": kind.api_version, "kind": kind.kind}
+    return {**changed, "spec": {**document["spec"], "template": template}}
 
 
 def _tried(world: World, found: Help, name: str, expansion: Expansion, progress: Progress) -> Help | None:
@@ -90,12 +99,16 @@ def _tried(world: World, found: Help, name: str, expansion: Expansion, progress:
         return None
     total = len(results) + len(expansion.refused_pods)
     if after < total or any(not result.placed for result in results.values()):
-        return _with_cost(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
+        return _stuck(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
     return _with_cost(found, f"replaces {plural(running, 'running pod')} of {name}") if running else found
 
 
 def _running(world: World, keys: Sequence[str]) -> int:
     return sum((pod := world.pod(key)) is not None and bool(pod.node_name) for key in keys)
+
+
+def _stuck(found: Help, why: str) -> Help:
+    return replace(_with_cost(found, why), lasts=False)
 
 
 def _with_cost(found: Help, *costs: str) -> Help:

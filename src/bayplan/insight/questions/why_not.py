@@ -17,10 +17,11 @@ from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.nodes import position_of
 from bayplan.insight.questions.blockers import Blocker, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
+from bayplan.insight.questions.change import Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.explain import decision_of, preemption_trials
 from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.insight.questions.trying import what_would_help
 from bayplan.insight.tables import table
 from bayplan.scheduling import Decision
 from bayplan.simulation.simulation import Simulation
@@ -128,7 +129,7 @@ def _rejection(world: World, pod: PodInfo, decision: Decision | None, node_name:
     if decision is None or world.gate_of(pod) is not None:
         return None
     simulation = Simulation(world)
-    if world.unit_of(pod).gang is None:
+    if world.gang_of(pod) is None:
         if decision.node is None:
             return None
         status = simulation.rejection_on(decision, node_name)

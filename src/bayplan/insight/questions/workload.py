@@ -12,6 +12,7 @@ from bayplan.api.kinds import Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.owners import owned_objects
 from bayplan.insight.questions.eviction_budgets import is_ready
 from bayplan.insight.questions.recorded_events import events_about
 from bayplan.insight.snapshot import Snapshot
@@ -130,13 +131,9 @@ def _jobs(snapshot: Snapshot, cron_job: str) -> Iterator[str]:
 
 
 def _owned(snapshot: Snapshot, kind: Kind, owner: str) -> Iterator[str]:
-    """The keys of the objects of a kind whose names begin with that of their owner, a Deployment or a CronJob."""
+    """The keys of the objects of a kind that a Deployment or a CronJob owns."""
     own = kinds.DEPLOYMENT if kind is kinds.REPLICA_SET else kinds.CRON_JOB
-    for key in snapshot.of_kind(kind):
-        if key.startswith(f"{owner}-"):
-            owners = (snapshot.document(kind, key) or {})["metadata"].get("ownerReferences") or ()
-            if any(each["kind"] == own.kind and each["name"] == owner.partition("/")[2] for each in owners):
-                yield key
+    return owned_objects(snapshot, kind, own, owner)
 
 
 def _said(snapshot: Snapshot, makers: Sequence[tuple[Kind, str, Document]]) -> Iterator[str]:

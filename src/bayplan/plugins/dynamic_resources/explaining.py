@@ -8,11 +8,12 @@ from functools import cached_property
 
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
+from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
-from bayplan.devices.claims import UnusableClaim, claim_name, key_of, results_of
+from bayplan.devices.claims import UnusableClaim, claim_name, key_of, reservations, results_of
 from bayplan.devices.classes import resources_of
 from bayplan.devices.requests import ALL, DeviceDemand, constraints_of, demands_of, requests_of
 from bayplan.devices.slices import SliceDevice
@@ -32,6 +33,8 @@ _SHOWN = 4
 """The most groups of devices, or pools, in one text."""
 _CLASSES = 20
 """The most other classes to look at."""
+_DRIVERS = 3
+"""The most drivers to make a class for."""
 
 
 class Explanations:
@@ -44,12 +47,14 @@ class Explanations:
         classes: ObjectStore,
         allocations: ClaimAllocations,
         pods: ObjectStore,
+        slices: ObjectStore,
     ) -> None:
         self._offers = offers
         self._claims = claims
         self._classes = classes
         self._allocations = allocations
         self._pods = pods
+        self._slices = slices
 
     def of_pod(self, pod: PodInfo) -> Details | None:
         """Explain why a pod is rejected whatever the node: its claims or their classes can't be used."""
@@ -67,7 +72,7 @@ class Explanations:
                 if near and reference.resourceClaimName is not None:
                     remedies.append(use_claim(reference.name, near))
             elif claim is not None and claim.metadata is not None and claim.metadata.deletionTimestamp is not None:
-                texts.append(f'resourceclaim "{name}" is being deleted: {users_text(claim)} uses it')
+                texts.append(f'resourceclaim "{name}" is being deleted: {self._users_text(claim)}')
             elif claim is not None:
                 for where, demand in _demands(claim):
                     if demand.class_name not in self._classes:
@@ -76,6 +81,7 @@ class Explanations:
                         texts.append(f"claim {name}, request {demand.full_name}: {missing}{_did_you_mean(near)}")
                         if near:
                             remedies.append(where.with_class(near))
+                        remedies += self._new_classes(demand.class_name)
         return Details("; ".join(texts), remedies) if texts else None
 
     def of_node(self, pod: PodInfo, state: PodDevices, needs: Needs | None, node: NodeInfo) -> Details:
@@ -116,6 +122,33 @@ class Explanations:
     def pods(self) -> ObjectStore:
         """The pods, by `namespace/name`."""
         return self._pods
+
+    def _users_text(self, claim: ResourceClaim) -> str:
+        """Who uses a claim, and that it is still reserved for pods that are gone."""
+        namespace = key_of(claim).rpartition("/")[0]
+        known = {
+            pod.uid for user in reservations(claim) if (pod := self._pods.get(f"{namespace}/{user.name}")) is not None
+        }
+        gone = [user.name for user in reservations(claim) if user.resource == "pods" and user.uid not in known]
+        if len(gone) < len(reservations(claim)) or not gone:
+            return f"{users_text(claim)} uses it"
+        names = f"{'pod' if len(gone) == 1 else 'pods'} {names_text(gone)}"
+        return (
+            f"it is reserved for {names}, which {'is' if len(gone) == 1 else 'are'} gone: kube-controller-manager's "
+            "ResourceClaim controller takes that away, and then the claim ends; is it running?"
+        )
+
+    def _new_classes(self, name: str) -> Iterator[Remedy]:
+        """The creation of a missing class, for all devices of a driver."""
+        drivers = sorted({each.spec.driver for each in self._slices.values() if each.spec is not None})
+        for driver in drivers[:_DRIVERS] if name else ():
+            document = {
+                "apiVersion": DEVICE_CLASS.api_version,
+                "kind": DEVICE_CLASS.kind,
+                "metadata": {"name": name},
+                "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
+            }
+            yield Remedy(f"create the deviceclass {name} for the devices of {driver}", apply=(document,))
 
     def _claim_names(self, namespace: str) -> list[str]:
         keys = (key.partition("/") for key in self._claims)

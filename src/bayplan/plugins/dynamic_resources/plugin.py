@@ -12,7 +12,7 @@ import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
-from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
+from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
@@ -104,7 +104,8 @@ class DynamicResources(OnlyPlaces):
         self._until = handle.until
         self._needs = NodeNeeds(self._extended)
         pods = handle.objects(POD)
-        self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
+        published = handle.objects(RESOURCE_SLICE)
+        self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods, published)
         self._binding_timeout = durations.parse(args.bindingTimeout)
         created = CREATED_SINCE_1_37 if gates.enabled("ClaimCreationMetric") else CREATED
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep, created)

@@ -22,7 +22,7 @@ from bayplan.framework.gangs import PLACED_WITH, Gang, GangOutcome, several_sche
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Answer, CycleState, Wait
 from bayplan.framework.near_names import near_name
-from bayplan.framework.remedies import Details
+from bayplan.framework.remedies import Details, Remedy
 from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import Status
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
@@ -113,6 +113,16 @@ class GangScheduling(OnlyPlaces):
             problem=self._disagreement(key, pod, pending, placed) if self._must_agree else "",
             whole=self._whole,
         )
+
+    def fewer_members(self, gang: Gang, number: int) -> Remedy | None:
+        """Return a lower minCount, which can be changed since 1.37."""
+        pod_group = self._pod_groups.get(gang.pod_group)
+        if pod_group is None or not self._may_shrink or not 0 < number < spec_of(pod_group).least:
+            return None
+        policy = pod_group["spec"]["schedulingPolicy"]
+        changed = {**policy, "gang": {**policy["gang"], "minCount": number}}
+        document = {**pod_group, "spec": {**pod_group["spec"], "schedulingPolicy": changed}}
+        return Remedy(f"lower minCount of PodGroup {gang.name} to {number}", apply=(document,))
 
     def queued_with(self, pod: PodInfo) -> str | None:
         """Return the pod's group, which is one entry of the queue since 1.37."""

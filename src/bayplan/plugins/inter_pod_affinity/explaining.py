@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayplan.cluster.affinity_terms import AffinityTerm, bound_terms
+from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Details, Remedy, add_labels, delete_pods
@@ -92,7 +93,23 @@ def explain(pod: PodInfo, node: NodeInfo, rule: int, matches: Matches) -> Detail
     conflict = matches.conflicts[where]
     whose = "the pod's anti-affinity" if rule == ANTI_AFFINITY else "the anti-affinity of pods there"
     text = f"{whose} keeps it from {conflict.text}" if conflict.others else ""
-    return Details(text, _apart(pod, conflict.others, rule))
+    everywhere = _taken(pod, node, [term for term, _ in where], matches) if rule == ANTI_AFFINITY else ""
+    return Details(text, _apart(pod, conflict.others, rule), everywhere=everywhere)
+
+
+def _taken(pod: PodInfo, node: NodeInfo, terms: Sequence[AffinityTerm], matches: Matches) -> str:
+    """Say that each domain of one of the pod's own terms has a pod already; "" if one has none."""
+    nodes = node.among
+    for term in terms:
+        key, by_domain = term.topology_key, matches.own[term]
+        domains = np.unique(Domains.of(key, nodes).at(nodes)[nodes.live])
+        number = int(np.count_nonzero(domains))
+        if number and number == sum(map(bool, by_domain.values())):
+            names = ", ".join([*list(by_domain)[:_SHOWN], *(["..."] if number > _SHOWN else [])])
+            like = next(iter(by_domain.values()))[0].key
+            have = f"all {number:,} of them ({names}) have" if number > 1 else f"the only one ({names}) has"
+            return f"the pod's anti-affinity keeps it from each {key} with a pod like {like}, and {have} one"
+    return ""
 
 
 def _in_domain(by_domain: Mapping[str, Sequence[PodInfo]], term: AffinityTerm, node: NodeInfo) -> Sequence[PodInfo]:

@@ -15,6 +15,7 @@ from bayplan.cluster.pod_info import PodInfo
 _SHOWN = 3
 """The most holders in one text."""
 _KEY = "NodeResourcesFit", "resize"
+_INIT_KEY = "NodeResourcesFit", "init containers"
 
 
 def nominated_to(node: NodeInfo, pod: PodInfo, nominations: Nominations) -> list[PodInfo]:
@@ -47,11 +48,34 @@ def _held_by(pod: PodInfo, resource: str) -> Iterator[str]:
         how = "which terminates" if pod.terminating else "which is not bound yet"
         yield f"pod {pod.key}, {how}, holds {amount_text(resource, amount)}"
         return
+    if amount and (more := _init_containers(pod).get(resource, 0)):
+        yield f"pod {pod.key} holds {amount_text(resource, more)} more for its init containers, which have ended"
     grows, shrinks = _resize(pod)
     if amount and resource in grows:
         yield f"pod {pod.key} holds {amount_text(resource, grows[resource])} more for its {_how(pod)}"
     elif amount and resource in shrinks:
         yield f"pod {pod.key} holds {amount_text(resource, shrinks[resource])} until its {_how(pod)} is done"
+
+
+def _init_containers(pod: PodInfo) -> dict[str, int]:
+    """What a pod holds only because its init containers requested it, although these have ended.
+
+    The scheduler counts the most that a pod ever needs at once.
+    """
+    found: dict[str, int] | None = pod.cache.get(_INIT_KEY)
+    if found is None:
+        found = pod.cache[_INIT_KEY] = _held_by_init_containers(pod) if b'"initContainers"' in pod.raw else {}
+    return found
+
+
+def _held_by_init_containers(pod: PodInfo) -> dict[str, int]:
+    restarting = [each for each in pod.spec.initContainers or () if each.restartPolicy == "Always"]
+    ended = [each for each in pod.spec.initContainers or () if each.restartPolicy != "Always"]
+    statuses = {each.name: each.state for each in pod.status.initContainerStatuses or ()}
+    if not all((state := statuses.get(each.name)) is not None and state.terminated is not None for each in ended):
+        return {}
+    spec = structs.replace(pod.spec, initContainers=restarting or None)
+    return _above(pod.requested, counted(pod_requests(structs.replace(pod.object, spec=spec), use_status=True)))
 
 
 def _resize(pod: PodInfo) -> tuple[dict[str, int], dict[str, int]]:

@@ -21,6 +21,8 @@ from bayplan.framework.remedies import Details, Remedy, delete_pods, may_make_ro
 from bayplan.plugins.node_resources.held import held_text, nominated_to
 
 TOO_MANY_PODS = "Too many pods"
+_LEAST_OF_A_REQUEST = 2
+"""A request is cut to no less than this part of it, a half: a pod that needs 6 cpu doesn't run with 350m."""
 
 
 def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nominations: Nominations) -> Details:
@@ -29,7 +31,7 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
     kept = {name: sum(each.requested.get(name, 0) for each in nominated) for name in request}
     free = {name: node.allocatable_of(name) - node.requested_of(name) - kept[name] for name in request}
     lacking = {name: amount - free[name] for name, amount in request.items() if amount > free[name]}
-    parts = []
+    parts, everywhere = list[str](), list[str]()
     pod_count = node.pod_count + len(nominated)
     if pod_count >= node.allowed_pods:
         few = ", ".join(each.key for each in nominated[:3])
@@ -46,13 +48,24 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
                 misnamed[resource] = near
                 instead = f" (did you mean {near}, which {count:,} {'node has' if count == 1 else 'nodes have'}?)"
             parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}{instead}")
+            everywhere += _too_large(resource, request[resource], node)
         else:
             held = held_text(resource, node, nominated, pod)
             parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}{held}")
     kind = tuple(lacking), pod_count >= node.allowed_pods
     remedies = _remedies(pod, request, node, lacking, pod_count)
     renamed = (request_resource(old, new) for old, new in misnamed.items() if len(lacking) == 1)
-    return Details("; ".join(parts), chain(renamed, remedies), kind)
+    return Details("; ".join(parts), chain(renamed, remedies), kind, everywhere="; ".join(everywhere))
+
+
+def _too_large(resource: str, amount: int, node: NodeInfo) -> Iterator[str]:
+    """Yield that no node is large enough, if that is so."""
+    nodes = node.among
+    most = int(nodes.allocatable(resource)[nodes.live].max(initial=0))
+    if amount > most:
+        need = amount_text(resource, amount)
+        has = f"the largest has {amount_text(resource, most)}" if most else "no node has any"
+        yield f"the pod requests {need} {resource}, which no node has: {has}"
 
 
 def _near_resource(resource: str, node: NodeInfo) -> tuple[str | None, int]:
@@ -73,11 +86,12 @@ def _remedies(
 ) -> Iterator[Remedy]:
     larger = {name: f"{amount_text(name, node.requested_of(name) + request[name])}" for name in lacking}
     smaller = {name: request[name] - amount for name, amount in lacking.items()}
+    useful = all(amount * _LEAST_OF_A_REQUEST >= request[name] for name, amount in smaller.items())
     if larger:
         yield Remedy(
             new_node=partial(_enlarge, larger), detail=" and ".join(f"{text} {name}" for name, text in larger.items())
         )
-    if smaller and min(smaller.values()) > 0 and reduce_requests(msgspec.json.decode(pod.raw), lacking):
+    if smaller and useful and reduce_requests(msgspec.json.decode(pod.raw), lacking):
         texts = " and ".join(f"{amount_text(name, amount)} {name}" for name, amount in smaller.items())
         yield Remedy(f"let the pod request only {texts}", pod=lambda document: reduce_requests(document, lacking))
     yield from delete_pods(pod, _victims(pod, node, lacking, pod_count))

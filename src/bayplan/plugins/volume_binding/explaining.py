@@ -17,7 +17,9 @@ from bayplan.api.quantity import NANO, format_quantity
 from bayplan.api.selectors import NodeSelector, parse_node_selector
 from bayplan.api.volumes import (
     NO_PROVISIONER,
+    SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
+    annotations_of,
     claim_name,
     class_of_claim,
     full_name,
@@ -37,6 +39,8 @@ from bayplan.plugins.volume_binding.claims import PodClaims
 from bayplan.plugins.volume_binding.search import VolumeSearch
 
 _MOST_VOLUMES = 100
+_GONE, _NO_SUCH = ", which no node has", ", and there is no node"
+"""How texts say that what a claim wants is gone, which is so for all nodes."""
 
 
 class VolumeExplanations:
@@ -77,7 +81,8 @@ class VolumeExplanations:
         if not parts and claims.waiting:
             names = ", ".join(_name(claim) for claim, _ in claims.waiting)
             parts.append(f"each of the claims {names} finds a volume on {node.name}, but not all of them together")
-        return Details("; ".join(parts), [*self._missing.remedies(pod), *remedies])
+        lost = [part for part in parts if part.endswith(_GONE) or _NO_SUCH in part]
+        return Details("; ".join(parts), [*self._missing.remedies(pod), *remedies], everywhere="; ".join(lost))
 
     def _accessible(self, volume: PersistentVolume, node: Nodes) -> bool:
         try:
@@ -100,6 +105,10 @@ class VolumeExplanations:
                 for term in storage_class.allowedTopologies or ()
             ]
             return f"{which}: the class provisions volumes only where {' or '.join(map(', '.join, terms))}"
+        selected = annotations_of(claim).get(SELECTED_NODE, "")
+        if selected not in {"", node.name}:
+            gone = "" if node.among.position(selected) is not None else f"{_NO_SUCH} {selected}"
+            return f"{which} has the annotation {SELECTED_NODE}={selected}{gone}"
         free = self._capacities.free(class_name, node.alone)
         if not free:
             return f"{which}: driver {storage_class.provisioner} has published no capacity for {node.name}"
@@ -135,6 +144,15 @@ class VolumeExplanations:
 
     def _other_ways(self, claim: PersistentVolumeClaim, node: NodeInfo) -> Iterator[Remedy]:
         """A node where the class provisions, more capacity, another class, or a smaller claim."""
+        selected = annotations_of(claim).get(SELECTED_NODE, "")
+        if selected not in {"", node.name}:
+            changed = _document(claim, "v1", "PersistentVolumeClaim")
+            annotations = {key: text for key, text in annotations_of(claim).items() if key != SELECTED_NODE}
+            changed["metadata"] = {**changed["metadata"], "annotations": annotations}
+            yield Remedy(
+                f"remove the annotation {SELECTED_NODE} from the persistentvolumeclaim {_name(claim)}", apply=(changed,)
+            )
+            return
         storage_class = self._classes.get(class_of_claim(claim))
         wanted = requested_storage(claim) or 0
         provisions = storage_class is not None and storage_class.provisioner not in {"", NO_PROVISIONER}
@@ -195,7 +213,7 @@ def _wants(volume: PersistentVolume, node: NodeInfo) -> tuple[str, list[Remedy]]
     if affinity is None:
         return "a node that its driver can use", []
     required = parse_node_selector(affinity)
-    nobody = "" if _anywhere(required, node.among) else ", which no node has"
+    nobody = "" if _anywhere(required, node.among) else _GONE
     remedies = []
     for term in required.terms:
         labels = {each.key: min(each.values) for each in term.labels.requirements if each.operator == "in"}
