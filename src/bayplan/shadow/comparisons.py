@@ -35,7 +35,9 @@ class ShadowCause(StrEnum):
     NONE: they don't. RACE: an event was seen before the binding, and the decision was made without it, or the other way
     round. TIE: the nodes have equal scores, and chance decides. SAMPLING: kube-scheduler scores only some of the
     feasible nodes of large clusters. CONFIGURATION: the configuration that the scheduler has decides as it did.
-    EXTENDER: the configuration has an extender for the pod, which is never asked.
+    EXTENDER: the configuration has an extender for the pod, which is never asked. NOMINATIONS: other pods were
+    nominated for one of the nodes, or evicted from it, at about that time, and no order of what happened explains the
+    difference.
     """
 
     NONE = ""
@@ -44,6 +46,7 @@ class ShadowCause(StrEnum):
     SAMPLING = "sampling"
     CONFIGURATION = "configuration"
     EXTENDER = "extender"
+    NOMINATIONS = "nominations"
     UNKNOWN = "unknown"
 
 
