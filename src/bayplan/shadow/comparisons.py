@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""How many there are of something."""
 
 
 class ShadowSubject(StrEnum):
@@ -91,7 +95,7 @@ class ShadowCount(msgspec.Struct, rename="camel"):
     subject: ShadowSubject
     outcome: ShadowOutcome
     cause: ShadowCause
-    number: int = 0
+    number: Count = 0
 
 
 class ShadowTally(msgspec.Struct, rename="camel"):
@@ -102,9 +106,9 @@ class ShadowTally(msgspec.Struct, rename="camel"):
     """
 
     counts: list[ShadowCount] = []
-    missed: int = 0
+    missed: Count = 0
     loss: int = 0
-    losses: int = 0
+    losses: Count = 0
 
     def add(self, comparison: ShadowComparison) -> None:
         """Count a comparison."""

@@ -58,7 +58,7 @@ class ShadowFollower:
         self.synced = asyncio.Event()
         """Set once all kinds were listed, or can't be."""
         self._client = client
-        self._shadow = shadow
+        self.shadow = shadow
         self._report = report
         self._since = since
         self._names = frozenset(names)
@@ -86,7 +86,7 @@ class ShadowFollower:
 
         Credentials that the server refuses are used again, or read again, until it accepts them.
         """
-        watched = self._shadow.world.handle.watched
+        watched = self.shadow.world.handle.watched
         kinds = dict.fromkeys((*REQUIRED, *sorted(watched, key=lambda kind: kind.resource)))
         self._follows = [_Follow(self._client, self, kind) for kind in kinds]
         self._denied = asyncio.get_running_loop().create_future()
@@ -124,7 +124,7 @@ class ShadowFollower:
     def schedulers(self) -> dict[str, int]:
         """Return how many pods without a node the schedulers have, by name. Visits all pods that are known."""
         found: dict[str, int] = {}
-        for pod in self._shadow.world.state.objects[POD].values():
+        for pod in self.shadow.world.state.objects[POD].values():
             if not pod.node_name and not pod.terminated:
                 found[pod.scheduler_name] = found.get(pod.scheduler_name, 0) + 1
         return found
@@ -151,11 +151,11 @@ class ShadowFollower:
             self._arrived.clear()
 
     async def _settle(self) -> None:
-        problems = self._shadow.world.problems
+        problems = self.shadow.world.problems
         while True:
             await asyncio.sleep(TICK)
             self._settle_some()
-            while self._shadow.settles(self._backlog.seconds):
+            while self.shadow.settles(self._backlog.seconds):
                 await asyncio.sleep(0)
                 self._settle_some()
             for kind in [each.kind for each in self._follows if not each.problem and each.kind in self._refused]:
@@ -166,16 +166,16 @@ class ShadowFollower:
 
     def _settle_some(self) -> None:
         """Explain differences. What waits in the backlog may explain some, so that its time hasn't come yet."""
-        self._tell(self._shadow.settle(self._backlog.seconds))
+        self._tell(self.shadow.settle(self._backlog.seconds))
 
     def finish(self) -> None:
         """Take in what was seen, and report what still waits to be explained. What is too late is only counted."""
-        late, missed = self.late, self._shadow.tally.missed
+        late, missed = self.late, self.shadow.tally.missed
         while len(self._backlog):
             self._take_safely(self._backlog.take(), counted=late > CAUGHT_UP)
-        self._tell(self._shadow.settle(self._clock.monotonic(), everything=True))
+        self._tell(self.shadow.settle(self._clock.monotonic(), everything=True))
         if late > CAUGHT_UP:
-            more = self._shadow.tally.missed - missed
+            more = self.shadow.tally.missed - missed
             logger.warning("the shadow ended %.0f s behind the cluster: %s missed", late, plural(more, "decision"))
 
     def _take_safely(self, change: SeenChange, *, counted: bool = False) -> None:
@@ -190,13 +190,13 @@ class ShadowFollower:
         """Take in a change. `counted`: a decision is only counted as missed."""
         kind, key, new = change.kind, change.key, change.new
         if new is None:
-            self._shadow.removed(kind, key, seconds=change.seconds, time=change.time)
+            self.shadow.removed(kind, key, seconds=change.seconds, time=change.time)
             return
         if kind is POD and not change.gap:
-            self._note_delay(self._shadow.world.pod(key), change)
+            self._note_delay(self.shadow.world.pod(key), change)
         self._note_whether_behind()
         compared = not (change.gap or counted or self._backlog.behind)
-        self._tell(self._shadow.put(kind, key, new, seconds=change.seconds, time=change.time, compared=compared))
+        self._tell(self.shadow.put(kind, key, new, seconds=change.seconds, time=change.time, compared=compared))
 
     def _note_delay(self, old: PodInfo | None, change: SeenChange) -> None:
         if old is not None and not old.node_name and change.new.node_name:
@@ -206,7 +206,7 @@ class ShadowFollower:
 
     def _note_whether_behind(self) -> None:
         """Report when the shadow falls behind the cluster, and when it has caught up."""
-        before, missed = self._missed_before, self._shadow.tally.missed
+        before, missed = self._missed_before, self.shadow.tally.missed
         if self._backlog.behind and before is None:
             self._missed_before = missed
             logger.warning(
@@ -229,7 +229,7 @@ class ShadowFollower:
         if not self.synced.is_set():
             if kind is POD:
                 self._missed(new)
-            self._shadow.load(kind, key, new, seconds=seconds, time=time)
+            self.shadow.load(kind, key, new, seconds=seconds, time=time)
             return
         if not gap:
             self._watched.add(kind)
@@ -239,13 +239,13 @@ class ShadowFollower:
     def _missed(self, pod: PodInfo) -> None:
         since, created = self._since, pod.creation_timestamp
         if since is not None and created is not None and created > since and pod.node_name:
-            self._shadow.tally.missed += pod.scheduler_name in self._names
+            self.shadow.tally.missed += pod.scheduler_name in self._names
 
     def removed(self, kind: Kind, key: str) -> None:
         """An object was deleted."""
         seconds, time = self._clock.monotonic(), self._clock.now()
         if not self.synced.is_set():
-            self._shadow.removed(kind, key, seconds=seconds, time=time)
+            self.shadow.removed(kind, key, seconds=seconds, time=time)
             return
         self._backlog.add(SeenChange(kind, key, None, False, seconds, time))
         self._arrived.set()
@@ -277,7 +277,7 @@ class ShadowFollower:
         """Report once that the server refuses the credentials, for whatever kinds."""
         self._refused.add(kind)
         if self._refused_since is None:
-            self._refused_since = self._clock.monotonic(), self._shadow.tally.missed
+            self._refused_since = self._clock.monotonic(), self.shadow.tally.missed
             logger.warning("%s: decisions are counted as missed until the server accepts the credentials again", error)
 
     def readable(self, kind: Kind) -> None:
@@ -290,7 +290,7 @@ class ShadowFollower:
             logger.warning(
                 "the server accepts the credentials again, after %.0f s: %s missed",
                 self._clock.monotonic() - since,
-                plural(self._shadow.tally.missed - missed, "decision"),
+                plural(self.shadow.tally.missed - missed, "decision"),
             )
 
 

@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from bayplan.insight.answers import plural
-
-_Number = Annotated[int, msgspec.Meta(ge=0)]
+from bayplan.shadow.comparisons import Count
 
 
 class ShadowGuess(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -23,12 +22,12 @@ class ShadowGuess(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     scheduler: str
     time: Annotated[datetime, msgspec.Meta(tz=True)]
-    bindings: _Number
-    known: _Number
-    explained: _Number = 0
+    bindings: Count
+    known: Count
+    explained: Count = 0
     settings: tuple[str, ...] = ()
     configuration: str = ""
-    tried: _Number = 0
+    tried: Count = 0
 
     @property
     def options(self) -> str:

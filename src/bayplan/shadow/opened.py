@@ -36,12 +36,14 @@ def crosses(entry: JournalEntry, opened: OpenQuestion, found: ShadowComparison) 
 
 
 def cause_of(equal: Judgement) -> ShadowCause:
+    """Return why an equal decision may be for another node."""
     if equal.same:
         return ShadowCause.NONE
     return ShadowCause.TIE if equal.best else ShadowCause.SAMPLING
 
 
 def comparison_of(opened: OpenQuestion, ours: Judgement, cause: ShadowCause, between: str = "") -> ShadowComparison:
+    """Return the comparison for an answer, without reasons."""
     question = opened.question
     if ours.equal:
         outcome = ShadowOutcome.SAME if ours.same else ShadowOutcome.BEST

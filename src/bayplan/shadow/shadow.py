@@ -228,7 +228,7 @@ class Shadow:
             if not self._open:
                 break
             due.append(self._open.popleft())
-        found = []
+        found: list[ShadowComparison] = []
         if due:
             self._answered -= sum(each.answered for each in due)
             with self._world.what_if():
