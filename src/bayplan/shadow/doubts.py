@@ -27,7 +27,7 @@ BINDINGS = 50
 """After how many bindings a guess is made, and of how many it is made."""
 _FIRST = 10
 """The number of bindings from which their share of unknown causes says something."""
-_DOUBTFUL = 0.2
+_DOUBTFUL = 0.1
 """The share of bindings with an unknown cause from which the configuration is doubted."""
 _UNEXPLAINED = frozenset({ShadowCause.UNKNOWN, ShadowCause.NOMINATIONS})
 _USUAL, _LEAST = 40, 20
@@ -84,7 +84,8 @@ class Doubts:
         """Count a comparison."""
         if found.subject is ShadowSubject.BINDING:
             self._compared += 1
-            self._unknown.append(found.cause in _UNEXPLAINED)
+            other_sample = found.cause is ShadowCause.SAMPLING and not found.equal
+            self._unknown.append(other_sample or found.cause in _UNEXPLAINED)
 
     def ask(self, pod: PodInfo, node: str, seconds: float) -> None:
         """Ask about a binding in the state on which it was decided, if that is worth it now."""

@@ -93,39 +93,45 @@ class Fit:
 
 def fit(configurations: Sequence[LikelyConfiguration], profile: Profile, bindings: Sequence[ScoredBinding]) -> Fit:
     """Return how well each configuration explains each binding."""
+    names = sorted({name for each in bindings for name in each.columns})
+    weights = _weights(configurations, names)
+    percentages = {profile.percentage_of_nodes_to_score, *PERCENTAGES}
+    profiles = [replace(profile, percentage_of_nodes_to_score=each) for each in percentages]
     likelihood = np.zeros(len(configurations))
     fits = np.zeros((len(configurations), len(bindings)), dtype=np.bool_)
     for index, binding in enumerate(bindings):
-        if binding.theirs is None:
-            likelihood += np.log(_BY_CHANCE / binding.feasible)
-            continue
-        chance, fits[:, index] = _chances(configurations, profile, binding)
+        chance = np.zeros(len(configurations))
+        if binding.theirs is not None:
+            looked_at = {
+                each.percentage_of_nodes_to_score: feasible_nodes_to_find(each, binding.nodes) for each in profiles
+            }
+            nothing = np.zeros(len(next(iter(binding.columns.values()))))
+            share = np.array([looked_at[each.percentage] for each in configurations]) / binding.feasible
+            totals = weights @ np.stack([binding.columns.get(name, nothing) for name in names])
+            chance, fits[:, index] = _chances(totals, np.minimum(share, 1.0), binding)
         likelihood += np.log((1 - _BY_CHANCE) * chance + _BY_CHANCE / binding.feasible)
     return Fit(likelihood, fits)
 
 
-def _chances(
-    configurations: Sequence[LikelyConfiguration], profile: Profile, binding: ScoredBinding
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """The probability of the scheduler's node with each configuration, and whether it fits."""
-    names = list(binding.columns)
-    place = {name: position for position, name in enumerate(names)}
-    weights = np.zeros((len(configurations), len(names)))
-    share = np.ones(len(configurations))
+def _weights(configurations: Sequence[LikelyConfiguration], names: Sequence[str]) -> Floats:
+    """The weight of each column with each configuration."""
+    weights, place = np.zeros((len(configurations), len(names))), {name: number for number, name in enumerate(names)}
     for row, each in enumerate(configurations):
         for plugin, column in each.columns.items():
             if column in place:
                 weights[row, place[column]] = each.weights[plugin]
-        looked_at = feasible_nodes_to_find(
-            replace(profile, percentage_of_nodes_to_score=each.percentage), binding.nodes
-        )
-        share[row] = min(1.0, looked_at / binding.feasible)
-    totals = weights @ np.stack([binding.columns[name] for name in names])
-    kept = totals.shape[1]
+    return weights
+
+
+def _chances(totals: Floats, share: Floats, binding: ScoredBinding) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The probability of the scheduler's node with each configuration, and whether it fits.
+
+    `totals`: the scores of the nodes, one row for each configuration. `share`: the share of nodes that is looked at.
+    """
     assert binding.theirs is not None
-    mine = totals[:, binding.theirs : binding.theirs + 1]
-    better = (totals > mine).sum(axis=1) * (binding.feasible / kept)
-    ties = ((totals == mine).sum(axis=1) - 1) * (binding.feasible / kept)
+    mine, scale = totals[:, binding.theirs : binding.theirs + 1], binding.feasible / totals.shape[1]
+    better = (totals > mine).sum(axis=1) * scale
+    ties = ((totals == mine).sum(axis=1) - 1) * scale
     unseen: Floats = np.power(1 - share, better)
     return share * unseen / (1 + ties * share), unseen >= _UNLIKELY
 

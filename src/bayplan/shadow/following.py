@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -34,6 +35,10 @@ TICK = 0.2
 """Seconds between two looks at the differences that wait to be explained."""
 
 
+UNMEASURED = 600
+"""How many decisions may be asked for in a row before it is known how long they take."""
+
+
 class ShadowError(Exception):
     """The cluster can't be followed. The message is for the user."""
 
@@ -59,6 +64,7 @@ class ShadowFollower:
         """Set once all kinds were listed, or can't be."""
         self._client = client
         self.shadow = shadow
+        shadow.budget.limit(UNMEASURED)
         self._report = report
         self._since = since
         self._names = frozenset(names)
@@ -166,7 +172,17 @@ class ShadowFollower:
 
     def _settle_some(self) -> None:
         """Explain differences. What waits in the backlog may explain some, so that its time hasn't come yet."""
-        self._tell(self.shadow.settle(self._backlog.seconds))
+        with self._measured():
+            self._tell(self.shadow.settle(self._backlog.seconds))
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Tell the shadow how long its decisions take here."""
+        began = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self.shadow.budget.measure(self._clock.monotonic() - began)
 
     def finish(self) -> None:
         """Take in what was seen, and report what still waits to be explained. What is too late is only counted."""
@@ -181,7 +197,8 @@ class ShadowFollower:
     def _take_safely(self, change: SeenChange, *, counted: bool = False) -> None:
         """Take in a change. One object must not stop the others."""
         try:
-            self._take(change, counted=counted)
+            with self._measured():
+                self._take(change, counted=counted)
         except Exception as error:  # noqa: BLE001 - it is recorded
             kind = change.kind
             self._failures.record(f"handling a change of {kind.plural}", error, f"{kind.kind} {change.key}")

@@ -36,7 +36,7 @@ GRACE = 1.0
 """Seconds until a difference is explained: what the scheduler knew already may be seen that much later."""
 MOST_OPEN = 500
 """How many differences wait for that at most."""
-MOST_DUE = 64
+MOST_DUE = 16
 """How many of them are explained at once."""
 NEAR = 48
 """How many changes before a decision are looked at without waiting for later ones."""
@@ -68,10 +68,11 @@ class Shadow:
         self._ours = Contender(world, configuration)
         self._theirs = self._ours if theirs is None else Contender(world, *theirs, other=True)
         self._grace = grace
-        self._budget = budget or SearchBudget()
+        self.budget = budget or SearchBudget()
+        """How many decisions may be asked for to explain differences."""
         self._journal = ChangeJournal()
         self._doubts = {
-            name: Doubts(world, name, partial(_known, world, name, configuration, theirs), self._budget)
+            name: Doubts(world, name, partial(_known, world, name, configuration, theirs), self.budget)
             for name in names
         }
         self._open: deque[OpenQuestion] = deque()
@@ -109,7 +110,7 @@ class Shadow:
             new = self._assumed(new, binds=self._binds(self._world.pod(key), new))
         self._world.change(kind, key, new)
         self._world.keep()
-        self._budget.pass_time(seconds)
+        self.budget.pass_time(seconds)
 
     def put(
         self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime, compared: bool = True
@@ -150,7 +151,7 @@ class Shadow:
         self._world.change(kind, key, new)
         self._world.keep()
         self._journal.add(seconds, kind, key, old, new)
-        self._budget.pass_time(seconds)
+        self.budget.pass_time(seconds)
 
     def _binds(self, old: PodInfo | None, new: PodInfo) -> bool:
         """Whether a pod was nominated for the node that the scheduler will bind it to.
@@ -360,7 +361,7 @@ class Shadow:
 
         question = opened.question
         judge = partial(self._theirs.judge, question, quick=True)
-        return MomentSearch(self._world, judge, self._budget, question.pod.key, found)
+        return MomentSearch(self._world, judge, self.budget, question.pod.key, found)
 
     def _different(self, opened: OpenQuestion, cause: ShadowCause, between: str = "") -> ShadowComparison:
         """A comparison with reasons. They cost another decision."""
