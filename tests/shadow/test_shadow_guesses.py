@@ -162,9 +162,9 @@ def test_there_is_no_guess_before_50_bindings_and_none_without_doubts():
     assert usual._doubts[NAME]._witness is None, "nothing was asked again"
 
 
-def test_without_a_budget_nothing_is_asked_again():
-    other = OtherScheduler(MOST, budget=SearchBudget(0, 0)).schedule(55)
-    assert other.cluster.shadow.guesses == []
+def test_a_guess_needs_no_search_for_other_causes():
+    """On a busy machine, searching takes all the time that it may take."""
+    assert OtherScheduler(MOST, budget=SearchBudget(0, 0)).schedule(55).guess.settings == (MOST,)
 
 
 def test_what_is_kept_for_guesses_is_bounded():

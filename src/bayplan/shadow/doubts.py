@@ -1,7 +1,7 @@
 """Doubts that a scheduler has the configuration that it is taken to have, and a likely one that explains its bindings.
 
-It costs nothing while most differences have a cause. Otherwise a few of the latest bindings are asked again, at the
-moment to which the shadow goes back anyway, and what is likely is worked out in small parts.
+It costs nothing while most differences have a cause. Otherwise the latest bindings are asked again, at the moments to
+which the shadow goes back anyway: 50 for the first guess, then one a second. A guess is worked out in small parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowSubj
 from bayplan.shadow.evidence import ScoredBinding, ScoreWitness
 from bayplan.shadow.fitting import LikelyConfiguration, fit, likeliest
 from bayplan.shadow.guesses import ShadowGuess
-from bayplan.shadow.moments import SearchBudget
 from bayplan.simulation.world import World
 
 BINDINGS = 50
@@ -34,8 +33,6 @@ _USUAL, _LEAST = 40, 20
 """How many bindings that say something about scores are usually enough for a first guess, and at least."""
 _PACE = 1.0
 """Seconds between two bindings that are asked again, after the first guess."""
-_CHANGES = 10
-"""What asking a binding again costs beside a decision, in changes."""
 _HELPS = 0.5
 """The share of bindings that don't fit that settings have to explain."""
 
@@ -44,7 +41,7 @@ class Doubts:
     """Watches what becomes of the bindings of one scheduler. Not for use in several threads; no clock.
 
     `known`: makes the profile that the scheduler is taken to have, and the names of its plugins that have arguments of
-    their own. `budget`: what the shadow may ask.
+    their own.
     """
 
     def __init__(
@@ -52,14 +49,12 @@ class Doubts:
         world: World,
         name: str,
         known: Callable[[], tuple[Profile, Collection[str]]],
-        budget: SearchBudget,
     ) -> None:
         self.guess: ShadowGuess | None = None
         """The last guess; None before the first one."""
         self._world = world
         self._name = name
         self._known = known
-        self._budget = budget
         self._unknown: deque[bool] = deque(maxlen=BINDINGS)
         """Whether the cause was unknown, of the latest bindings."""
         self._compared = 0
@@ -91,7 +86,7 @@ class Doubts:
         """Ask about a binding in the state on which it was decided, if that is worth it now."""
         if not any(self._unknown) or not self._is_doubtful() or self._work is not None:
             return
-        if (self.guess is not None and seconds < self._asked + _PACE) or not self._budget.spend(_CHANGES):
+        if self.guess is not None and seconds < self._asked + _PACE:
             return
         if self._witness is None:
             self._witness = ScoreWitness(self._world, *self._known())

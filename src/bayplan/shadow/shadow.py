@@ -72,8 +72,7 @@ class Shadow:
         """How many decisions may be asked for to explain differences."""
         self._journal = ChangeJournal()
         self._doubts = {
-            name: Doubts(world, name, partial(_known, world, name, configuration, theirs), self.budget)
-            for name in names
+            name: Doubts(world, name, partial(_known, world, name, configuration, theirs)) for name in names
         }
         self._open: deque[OpenQuestion] = deque()
         self._answered = 0
