@@ -38,6 +38,8 @@ def with_settings(
     document = msgspec.to_builtins(configuration or usual_configuration(plugins, gates))
     for setting in settings:
         _set(document, setting, {*PLUGINS, *(plugin.name for plugin in plugins)})
+    for profile in document["profiles"]:  # an empty point may be one that this version doesn't have
+        profile["plugins"] = {point: each for point, each in profile["plugins"].items() if any(each.values())}
     try:
         return read_document_of(Document(document), Catalog(plugins, gates)).configuration
     except ConfigurationError as error:
