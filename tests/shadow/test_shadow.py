@@ -1,5 +1,7 @@
 """What a shadow finds of single decisions: its outcomes, its causes, and the state that it asks about."""
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 from shadowed import BEGIN, Shadowed, configured, nodes
@@ -438,3 +440,100 @@ def test_a_plugin_that_fails_is_an_unknown_cause(caplog):
     assert "no licence" in found.reason
     assert "broken" in caplog.text
     assert cluster.shadow.world.pod("default/new").node_name == "node-0"
+
+
+def test_a_renewed_preemption_is_none_that_binds():
+    """The pod says already that it fits no node. Its nomination for another node is a preemption there, too."""
+    cluster = Shadowed(*nodes(3, cpu="4"))
+    for number in range(3):
+        cluster.create(f"low-{number}", cpu="4", node=f"node-{number}")
+    cluster.create("high", cpu="4", priority=50)
+    for number in range(2):
+        cluster.nominate("high", f"node-{number}")
+        cluster.evict(f"low-{number}")
+        cluster.place(f"lower-{number}", f"node-{number}", cpu="4", priority=100)
+        cluster.wait(11)
+    found = [each for each in cluster.found if each.pod == "default/high"]
+    assert [(each.subject, each.theirs, each.equal) for each in found] == [
+        (ShadowSubject.NOMINATION, "node-0", True),
+        (ShadowSubject.NOMINATION, "node-1", True),
+    ]
+    assert cluster.shadow.world.pod("default/high").node_name == "", "it isn't counted on a node"
+
+
+def test_a_preemptor_that_changes_is_not_counted_on_its_node(two):
+    two.create("low", cpu="3", node="node-1")
+    two.create("high", cpu="4", priority=50)
+    two.nominate("high", "node-1")
+    two.documents["high"]["metadata"]["annotations"] = {"any": "thing"}
+    two._put("high")
+    assert two.shadow.world.pod("default/high").node_name == ""
+
+
+def test_a_refused_pod_that_fits_now_is_bound_where_it_is_nominated(two):
+    """The scheduler waits for volumes before it binds the pod, which had failed before."""
+    two.create("slow", cpu="4")
+    two.create("old-1", cpu="4", node="node-1")
+    two.fail("slow")
+    two.remove("old-1")
+    two.wait(11)
+    two.documents["slow"]["status"]["nominatedNodeName"] = "node-1"
+    two._put("slow")
+    two.wait(11)
+    assert [(each.subject, each.theirs) for each in two.found] == [
+        (ShadowSubject.FAILURE, ""),
+        (ShadowSubject.BINDING, "node-1"),
+    ]
+    assert two.shadow.world.pod("default/slow").node_name == "node-1"
+
+
+def test_a_preemption_whose_victims_are_seen_before_a_binding_that_it_knew():
+    """`other` is counted on node-1 when `high` is decided, but its binding is seen after the first eviction."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("low", cpu="4", node="node-0", priority=5)
+    cluster.create("lowest", cpu="4", node="node-1", priority=1)
+    cluster.create("other", cpu="4", priority=100)
+    cluster.create("high", cpu="4", priority=50)
+    cluster.remove("lowest")
+    cluster.evict("low")
+    cluster.nominate("high", "node-0")
+    cluster.bind("other", "node-1")
+    cluster.wait()
+    (found,) = [each for each in cluster.found if each.pod == "default/high"]
+    assert (found.subject, found.outcome, found.cause) == (
+        ShadowSubject.NOMINATION,
+        ShadowOutcome.SAME,
+        ShadowCause.RACE,
+    )
+
+
+def test_a_difference_beside_a_nomination_is_named():
+    """Nothing explains it, but another pod was nominated for that node at about that time."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("old", cpu="1", node="node-0")
+    cluster.create("low", cpu="1", node="node-1")
+    cluster.create("high", cpu="4", priority=100)
+    cluster.nominate("high", "node-1")
+    cluster.place("huge", "node-1", cpu="40")
+    cluster.wait()
+    (found,) = [each for each in cluster.found if each.pod == "default/huge"]
+    assert (found.cause, found.between) == (
+        ShadowCause.NOMINATIONS,
+        "pod default/high was nominated for node-1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [(-94, -94), (-1, 0), (30, 0), (None, 0)],
+    ids=["late", "now", "another clock", "it doesn't say"],
+)
+def test_the_time_is_that_of_the_decision(two, written, told):
+    two.create("new", cpu="1")
+    now = BEGIN + timedelta(seconds=two.seconds)
+    if written is not None:
+        time = f"{now + timedelta(seconds=written):%Y-%m-%dT%H:%M:%SZ}"
+        conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}]
+        two.documents["new"]["status"] = {"conditions": conditions}
+    two.bind("new", "node-1")
+    assert two.only().time == now + timedelta(seconds=told)

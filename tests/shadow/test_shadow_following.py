@@ -5,6 +5,7 @@ import random
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from shadowed import configured, nodes
 from tests.support.stories import NAME
@@ -16,11 +17,13 @@ from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.client import ClusterAccess, HttpClient
+from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.history.reading import History
 from bayplan.history.recording import HistoryRecorder
 from bayplan.shadow.comparisons import ShadowCause, ShadowSubject
 from bayplan.shadow.following import ShadowError, ShadowFollower
+from bayplan.shadow.moments import SearchBudget
 from bayplan.shadow.shadow import Shadow
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
@@ -217,3 +220,141 @@ async def test_a_node_that_cannot_be_read_is_named_and_left_out(caplog):
         await until(lambda: "Node bad is left out" in caplog.text)
     assert followed.shadow.world.problems == []
     assert followed.odd == []
+
+
+class Slow:
+    """A shadow on a clock of its own, which each comparison moves on."""
+
+    def __init__(self, client, seconds):
+        self.clock = ManualClock()
+        self.followed = Followed(client, clock=self.clock)
+        shadow, put = self.followed.shadow, self.followed.shadow.put
+
+        def slow(*arguments, compared=True, **more):
+            if compared:
+                self.clock.advance(seconds)
+            return put(*arguments, compared=compared, **more)
+
+        shadow.put = slow
+
+    def see(self, *pods):
+        """Pods arrive, and are bound right after; nothing is taken in meanwhile."""
+        for name in pods:
+            for node in ("", "node-0"):
+                document = {**as_sent(make_pod(name, node=node))[1], "status": {}}
+                document["metadata"]["uid"] = f"uid-{name}"
+                pod = self.followed.follower.decode(POD, msgspec.json.encode(document))
+                self.followed.follower.put(POD, pod.key, pod, gap=False)
+
+
+async def test_a_shadow_that_falls_behind_says_so_counts_what_it_misses_and_catches_up(caplog):
+    slow = Slow(make_client(*nodes(1)), seconds=1.0)
+    async with slow.followed.running() as followed:
+        slow.see(*(f"pod-{number}" for number in range(20)))
+        assert followed.follower.late == 0.0
+        await until(lambda: not len(followed.follower._backlog))
+        tally = followed.shadow.tally
+        assert (tally.total(), tally.missed) == (3, 17)
+        slow.see("next")
+        await until(lambda: tally.total() == 4)
+    assert [each.getMessage() for each in caplog.records if "shadow" in each.getMessage()] == [
+        "the shadow is 6 s behind the cluster: decisions are counted as missed until it has caught up",
+        "the shadow has caught up: 17 decisions missed",
+    ]
+    assert {each.time for each in followed.found[:3]} == {ManualClock().now()}, "when they were seen, not taken in"
+
+
+async def test_what_still_waits_at_the_end_is_counted(caplog):
+    slow = Slow(make_client(*nodes(1)), seconds=0.0)
+    async with slow.followed.running() as followed:
+        slow.see("early", "late")
+        slow.clock.advance(94)
+        assert followed.follower.late == 94.0
+        followed.follower.finish()
+    assert (followed.shadow.tally.total(), followed.shadow.tally.missed) == (0, 2)
+    assert "the shadow ended 94 s behind the cluster: 2 decisions missed" in caplog.messages
+
+
+async def test_news_that_arrive_late_are_counted_whatever_the_clock_says():
+    """The clock of the server is ten minutes ahead, so that only the difference to other news tells."""
+    clock = ManualClock()
+    followed = Followed(make_client(*nodes(1)), clock=clock)
+    async with followed.running():
+        for name, age in (("now", -600), ("late", -540), ("again", -600)):
+            pods = []
+            for node in ("", "node-0"):
+                time = f"{clock.now() - timedelta(seconds=age):%Y-%m-%dT%H:%M:%SZ}"
+                conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}]
+                document = {**as_sent(make_pod(name, node=node))[1], "status": {"conditions": conditions}}
+                document["metadata"]["uid"] = f"uid-{name}"
+                pods.append(followed.follower.decode(POD, msgspec.json.encode(document)))
+            for pod in pods:
+                followed.follower.put(POD, pod.key, pod, gap=False)
+        await until(lambda: followed.shadow.tally.total() + followed.shadow.tally.missed == 3)
+    assert ([each.pod for each in followed.found], followed.shadow.tally.missed) == (
+        ["default/now", "default/again"],
+        1,
+    )
+
+
+async def test_credentials_that_are_refused_for_a_while_are_a_gap(caplog):
+    client = make_client(*nodes(2), make_pod("first"), make_pod("second"), make_pod("third"))
+    followed = Followed(client)
+    async with followed.running():
+        await client.bind("default", "first", "node-0")
+        await until(lambda: followed.shadow.tally.total() == 1)
+        caplog.clear()
+        client.transport.faults.add(Fault(verb="watch", answer=401, reason="Unauthorized", message="expired"))
+        client.transport.end_streams()
+        await until(lambda: len(followed.follower.problems) > 3)
+        await client.bind("default", "second", "node-1")
+        client.transport.faults.clear()
+        await until(lambda: not followed.follower.problems, within=30)
+        await until(lambda: followed.shadow.tally.missed, within=30)
+        await client.bind("default", "third", "node-1")
+        await until(lambda: followed.shadow.tally.total() == 2)
+        await until(lambda: "accepts the credentials again, after" in caplog.text)
+    assert followed.shadow.tally.missed == 1
+    lines = [each.getMessage() for each in caplog.records if each.name == "bayplan.shadow.following"]
+    assert len(lines) == 2
+    assert lines[0].startswith("401 Unauthorized: expired")
+    assert lines[0].endswith(": decisions are counted as missed until the server accepts the credentials again")
+    assert lines[1].startswith("the server accepts the credentials again, after ")
+    assert lines[1].endswith(" s: 1 decision missed")
+
+
+async def test_rights_that_are_lost_later_do_not_end_it(caplog):
+    client = make_client(*nodes(2), make_pod("first"))
+    followed = Followed(client)
+    async with followed.running():
+        await client.bind("default", "first", "node-0")
+        await until(lambda: followed.shadow.tally.total() == 1)
+        client.transport.faults.add(Fault(verb="watch", resource="pods", answer=403, reason="Forbidden", times=1))
+        client.transport.end_streams()
+        await until(lambda: "pods: 403 Forbidden" in caplog.text)
+        await until(lambda: not followed.follower.problems, within=30)
+
+
+async def test_one_object_that_cannot_be_handled_does_not_stop_the_others(caplog):
+    client = make_client(*nodes(2))
+    async with Followed(client).running() as followed:
+        followed.follower.put(POD, "default/odd", object(), gap=False)
+        await client.create(POD, as_sent(make_pod("good"))[1])
+        await client.bind("default", "good", "node-0")
+        await until(lambda: followed.shadow.tally.total() == 1)
+    assert "handling a change of pods" in caplog.text
+
+
+async def test_decisions_that_take_long_are_asked_for_less_often():
+    """Each takes 10 ms, so that 40 of them are asked for in a second."""
+    budget = SearchBudget()
+    budget.limit(600)
+    budget.pass_time(0.0)
+    assert all(budget.spend() for _ in range(100))
+    budget.measure(1.0)
+    for _ in range(1000):
+        budget.spend()
+    assert not budget.spend()
+    budget.measure(0.0)
+    budget.pass_time(1.0)
+    assert [budget.spend() for _ in range(41)] == [True] * 40 + [False]

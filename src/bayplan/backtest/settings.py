@@ -13,13 +13,16 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
+from bayplan.config.types import KubeSchedulerProfile
+from bayplan.framework.profile import Point
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.versions import FeatureGates
 
 _SYNTAX = (
-    "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE, as in "
-    "NodeResourcesFit.scoringStrategy.type=MostAllocated"
+    "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false, PLUGIN.POINT.enabled=false or "
+    "FIELD=VALUE, as in NodeResourcesFit.scoringStrategy.type=MostAllocated"
 )
+_POINTS = frozenset(point.value for point in Point)
 
 
 def with_settings(
@@ -34,10 +37,29 @@ def with_settings(
     document = msgspec.to_builtins(configuration or usual_configuration(plugins, gates))
     for setting in settings:
         _set(document, setting, set(Catalog(plugins).names))
+    for profile in document["profiles"]:  # an empty point may be one that this version doesn't have
+        profile["plugins"] = {point: each for point, each in profile["plugins"].items() if any(each.values())}
     try:
         return read_document_of(Document(document), Catalog(plugins, gates)).configuration
     except ConfigurationError as error:
         raise BacktestError(f"--set {' '.join(settings)}: {error.faults[0]}") from None
+
+
+def settings_document(settings: Sequence[str], profile: str) -> dict[str, Any]:
+    """Return a KubeSchedulerConfiguration with nothing but some settings of a profile. Raises BacktestError."""
+    only = KubeSchedulerConfiguration(profiles=[KubeSchedulerProfile(schedulerName=profile)])
+    document = msgspec.to_builtins(only)
+    kept = {name: document[name] for name in ("apiVersion", "kind", "profiles")}
+    for setting in settings:
+        _set(kept, setting, set(Catalog().names))
+    for each in kept["profiles"]:
+        sets = {
+            point: {name: found for name, found in plugins.items() if found}
+            for point, plugins in each["plugins"].items()
+        }
+        each["plugins"] = {point: plugins for point, plugins in sets.items() if plugins}
+    kept["profiles"] = [{name: each for name, each in found.items() if each} for found in kept["profiles"]]
+    return kept
 
 
 def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
@@ -70,6 +92,8 @@ def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
                 _enable(each, {"name": plugin})
             else:
                 each["plugins"]["multiPoint"]["disabled"].append({"name": plugin})
+        elif len(argument) == 2 and argument[0] in _POINTS and argument[1] == "enabled":
+            _enable_at(each["plugins"][argument[0]], plugin, enabled=bool(value))
         else:
             _put(_arguments(each, plugin), argument, value, setting)
 
@@ -77,6 +101,13 @@ def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
 def _enable(profile: dict[str, Any], reference: dict[str, Any]) -> None:
     enabled = profile["plugins"]["multiPoint"]["enabled"]
     enabled[:] = [each for each in enabled if each["name"] != reference["name"]] + [reference]
+
+
+def _enable_at(plugins: dict[str, Any], name: str, *, enabled: bool) -> None:
+    """Enable or disable a plugin at one point."""
+    for key, wanted in (("enabled", enabled), ("disabled", not enabled)):
+        others = [each for each in plugins[key] if each["name"] != name]
+        plugins[key] = [*others, {"name": name}] if wanted else others
 
 
 def _arguments(profile: dict[str, Any], plugin: str) -> dict[str, Any]:

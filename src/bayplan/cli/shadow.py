@@ -34,6 +34,15 @@ _SECONDS = click.FloatRange(0, min_open=True)
     help="The KubeSchedulerConfiguration that Bayplan decides with. Given twice, the first one is that of the "
     "scheduler itself. Default: the default plugins.",
 )
+@click.option(
+    "--set",
+    "settings",
+    metavar="SETTING",
+    multiple=True,
+    help="A setting that the scheduler itself has: [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, "
+    "PLUGIN.enabled=false, PLUGIN.POINT.enabled=false or FIELD=VALUE. Bayplan decides with it, too, unless --config "
+    "says how it decides. May be repeated.",
+)
 @plugin_option("Your own plugins: a file, or a module. May be repeated.")
 @version_option
 @click.option(
@@ -79,6 +88,7 @@ _SECONDS = click.FloatRange(0, min_open=True)
 def shadow(
     names: tuple[str, ...],
     configs: tuple[str, ...],
+    settings: tuple[str, ...],
     plugins: tuple[str, ...],
     version: str | None,
     reports: tuple[Path, ...],
@@ -102,7 +112,7 @@ def shadow(
     for report in reports:
         if problem := check_report_name(report):
             fail(f"--report {problem}")
-    contenders = read_contenders(names, configs, plugins, version)
+    contenders = read_contenders(names, configs, plugins, version, settings)
     run = ShadowRun(contenders, ShadowOptions(reports=reports, **others))
     try:
         asyncio.run(run.run())

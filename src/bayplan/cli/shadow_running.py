@@ -8,8 +8,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.live import Live
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.backtest.settings import with_settings
 from bayplan.cli.following import check_readable, listening, stop_signal
 from bayplan.cli.insight.cluster_options import read_scheduler, read_version, rename_profiles
 from bayplan.cli.insight.messages import warn
@@ -27,16 +28,17 @@ from bayplan.client import Client, connect
 from bayplan.client.server_version import server_version
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.file_lock import AlreadyLocked, locked
 from bayplan.shadow.comparisons import ShadowComparison
 from bayplan.shadow.following import ShadowFollower
 from bayplan.shadow.metrics import metrics_served
-from bayplan.shadow.record import ShadowRecord
+from bayplan.shadow.record import ShadowFileError, ShadowRecord
 from bayplan.shadow.report import write_shadow_report
 from bayplan.shadow.shadow import Shadow
 from bayplan.shadow.shown import ShadowReport, line_of, percent, summary
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
-from bayplan.versions import FeatureGates, gates_of, version_followed, with_gangs
+from bayplan.versions import OLDEST, FeatureGates, gates_of, version_followed, with_gangs
 
 log = logging.getLogger(__name__)
 
@@ -63,23 +65,47 @@ class Contenders:
 
 
 def read_contenders(
-    names: Sequence[str], configs: Sequence[str], references: Sequence[str], version: str | None
+    names: Sequence[str],
+    configs: Sequence[str],
+    references: Sequence[str],
+    version: str | None,
+    settings: Sequence[str] = (),
 ) -> Contenders:
-    """Read the configurations. Raises ConfigurationError and PluginLoadError; ends the process for other bad input."""
+    """Read the configurations. Raises ConfigurationError, PluginLoadError and BacktestError.
+
+    `settings`: what the scheduler itself has. Ends the process for other bad input.
+    """
     chosen = None if version is None else read_version(version)
     read = [read_scheduler(file, references, (), chosen) for file in configs] or [
         read_scheduler(None, references, (), chosen)
     ]
     if not names:
-        ours = read[-1][0]
-        names = [each.schedulerName for each in ours.profiles] if ours is not None else [DEFAULT_SCHEDULER_NAME]
+        last = read[-1][0]
+        names = [each.schedulerName for each in last.profiles] if last is not None else [DEFAULT_SCHEDULER_NAME]
     for file, (configuration, _) in zip(configs, read, strict=False):
         if configuration is not None and not {each.schedulerName for each in configuration.profiles} >= {*names}:
             rename_profiles(file, configuration, names)
     theirs: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
     if configs or references:
         theirs = read[0] if len(configs) == 2 else (None, ())
-    return Contenders(tuple(dict.fromkeys(names)), read[-1], theirs, chosen)
+    ours = read[-1]
+    if settings:
+        theirs = None if theirs is None else _with_settings(theirs, settings, names, chosen)
+        ours = ours if configs else _with_settings(ours, settings, names, chosen)
+    return Contenders(tuple(dict.fromkeys(names)), ours, theirs, chosen)
+
+
+def _with_settings(
+    scheduler: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]],
+    settings: Sequence[str],
+    names: Sequence[str],
+    version: str | None,
+) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """A scheduler with some settings. Raises BacktestError."""
+    configuration, plugins = scheduler
+    gates = with_gangs(gates_of(version or OLDEST))
+    configuration = configuration or usual_configuration(plugins, gates, names)
+    return with_settings(configuration, plugins, settings, gates), plugins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,18 +146,21 @@ class ShadowRun:
         logging.basicConfig(level=logging.WARNING, handlers=[_Warnings()])
         options, names = self.options, list(self.contenders.names)
         self._table = options.output == "table" or (options.output == "auto" and sys.stdout.isatty())
-        earlier = None if options.state is None else ShadowRecord.load(options.state, names)
-        now = datetime.now(UTC)
-        self.record = earlier or ShadowRecord(names, began=now, until=now)
-        self._stop = stop_signal()
         async with AsyncExitStack() as stack:
+            if options.state is not None:
+                stack.enter_context(_held(options.state))
+            earlier = None if options.state is None else ShadowRecord.load(options.state, names)
+            now = datetime.now(UTC)
+            self.record = earlier or ShadowRecord(names, began=now, until=now)
+            self.record.guesses = []  # they were about the configuration of that run
+            self._stop = stop_signal()
             client = await stack.enter_async_context(connect(options.kubeconfig, options.context))
             await check_readable(client, NODE, POD)
             shadow = await self._shadow(client)
             since = None if earlier is None else earlier.until
             follower = ShadowFollower(client, shadow, self._report, since=since, names=names)
             if options.port is not None:
-                await stack.enter_async_context(self._metrics(shadow, follower, options.address, options.port))
+                await stack.enter_async_context(self._metrics(follower, options.address, options.port))
             await self._follow(follower, client.access.server)
         if self._reader_gone:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -150,12 +179,10 @@ class ShadowRun:
         return Shadow(world, names, ours[0], theirs, tally=self.record.tally)
 
     @asynccontextmanager
-    async def _metrics(self, shadow: Shadow, follower: ShadowFollower, address: str, port: int) -> AsyncIterator[None]:
+    async def _metrics(self, follower: ShadowFollower, address: str, port: int) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             with listening(address, port):
-                used = await stack.enter_async_context(
-                    metrics_served(shadow.tally, lambda: shadow.waiting, follower.synced.is_set, address, port)
-                )
+                used = await stack.enter_async_context(metrics_served(follower, address, port))
             click.echo(f"metrics: http://{address}:{used}/metrics", err=True)
             yield
 
@@ -175,10 +202,12 @@ class ShadowRun:
             for task in (following, stopped, synced, shown):
                 task.cancel()
             await asyncio.wait((following, stopped, synced, shown))
+        late = follower.late
         follower.finish()
+        self._note_guesses(follower.shadow)
         self._save()
         self._write_reports()
-        self._print_end()
+        self._print_end(late)
 
     async def _show(self, follower: ShadowFollower, server: str) -> None:
         await follower.synced.wait()
@@ -190,6 +219,7 @@ class ShadowRun:
             while not self._stop.is_set():
                 await asyncio.sleep(LOOK)
                 now, total = loop.time(), self.record.tally.total()
+                self._note_guesses(follower.shadow)
                 if not silent and total == before and now >= began + self.options.silence:
                     silent = True
                     log.warning("%s", self._silence(follower.schedulers()))
@@ -201,7 +231,7 @@ class ShadowRun:
                     self._write_reports()
                 if live is not None:
                     shown = max(1, live.console.height - _TABLE_FRAME)
-                    live.update(ShadowReport(self.record, shown).render(), refresh=True)
+                    live.update(ShadowReport(self.record, shown, follower.late).render(), refresh=True)
                 options = self.options
                 if options.decisions is not None and total - before >= options.decisions:
                     return
@@ -222,6 +252,16 @@ class ShadowRun:
             return
         self._print(msgspec.json.encode(found).decode() if self.options.output == "json" else line_of(found))
 
+    def _note_guesses(self, shadow: Shadow) -> None:
+        """Keep the guesses about the configurations of the schedulers, and print those that say something new."""
+        said = {each.scheduler: each.settings for each in self.record.guesses}
+        self.record.guesses = shadow.guesses
+        for each in self.record.guesses:
+            if said.get(each.scheduler) == each.settings or self._table:
+                continue
+            guess = {"guess": msgspec.to_builtins(each)}
+            self._print(json.dumps(guess) if self.options.output == "json" else each.text)
+
     def _print(self, line: str) -> None:
         """Print a line. If nobody reads it, that ends the run."""
         try:
@@ -231,12 +271,15 @@ class ShadowRun:
             self._reader_gone = True
             self._stop.set()
 
-    def _print_end(self) -> None:
-        output = self.options.output
-        if output == "json":
-            self._print(json.dumps({"summary": msgspec.to_builtins(self.record.tally)}))
-        else:
-            self._print(f"{', '.join(self.contenders.names)}: {summary(self.record.tally)}")
+    def _print_end(self, late: float) -> None:
+        if self.options.output == "json":
+            guesses = msgspec.to_builtins(self.record.guesses)
+            counts = msgspec.to_builtins(self.record.tally)
+            self._print(json.dumps({"summary": counts, "guesses": guesses, "lateSeconds": round(late, 1)}))
+            return
+        for each in self.record.guesses:
+            self._print(each.text)
+        self._print(f"{', '.join(self.contenders.names)}: {summary(self.record.tally, late)}")
 
     def _save(self, follower: ShadowFollower | None = None) -> None:
         """Write the state. A full disk is reported once, and tried again."""
@@ -275,6 +318,20 @@ class ShadowRun:
         if unknown_at_most is not None and unknown > unknown_at_most:
             return f"{unknown:,} differences have no known cause, expected at most {unknown_at_most:,}"
         return ""
+
+
+@contextmanager
+def _held(state: Path) -> Iterator[None]:
+    """Keep the file of the state for this run. Raises ShadowFileError if another shadow has it."""
+    file = Path(os.path.realpath(state))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(file.with_name(f".{file.name}.lock")))
+        except AlreadyLocked as error:
+            raise ShadowFileError(f"{state} is in use by {error.holder}: end that one, or name another file") from None
+        except OSError as error:
+            raise ShadowFileError(f"cannot write {state}: {error.strerror or error}") from None
+        yield
 
 
 class _Warnings(logging.Handler):

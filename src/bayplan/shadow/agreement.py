@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from bayplan.shadow.comparisons import ShadowComparison, ShadowOutcome
+from bayplan.shadow.comparisons import Count, ShadowComparison, ShadowOutcome
 
 MOST_INTERVALS = 240
 """How many intervals there are at most. With more of them, intervals get longer; of the longest, the oldest go."""
@@ -30,10 +30,10 @@ class ShadowInterval(msgspec.Struct, rename="camel"):
     """The comparisons of decisions that were made in an interval, by outcome."""
 
     begin: Annotated[datetime, msgspec.Meta(tz=True)]
-    same: int = 0
-    best: int = 0
-    other: int = 0
-    not_placed: int = 0
+    same: Count = 0
+    best: Count = 0
+    other: Count = 0
+    not_placed: Count = 0
 
     @property
     def total(self) -> int:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""How many there are of something."""
 
 
 class ShadowSubject(StrEnum):
@@ -35,7 +39,9 @@ class ShadowCause(StrEnum):
     NONE: they don't. RACE: an event was seen before the binding, and the decision was made without it, or the other way
     round. TIE: the nodes have equal scores, and chance decides. SAMPLING: kube-scheduler scores only some of the
     feasible nodes of large clusters. CONFIGURATION: the configuration that the scheduler has decides as it did.
-    EXTENDER: the configuration has an extender for the pod, which is never asked.
+    EXTENDER: the configuration has an extender for the pod, which is never asked. NOMINATIONS: other pods were
+    nominated for one of the nodes, or evicted from it, at about that time, and no order of what happened explains the
+    difference.
     """
 
     NONE = ""
@@ -44,6 +50,7 @@ class ShadowCause(StrEnum):
     SAMPLING = "sampling"
     CONFIGURATION = "configuration"
     EXTENDER = "extender"
+    NOMINATIONS = "nominations"
     UNKNOWN = "unknown"
 
 
@@ -88,7 +95,7 @@ class ShadowCount(msgspec.Struct, rename="camel"):
     subject: ShadowSubject
     outcome: ShadowOutcome
     cause: ShadowCause
-    number: int = 0
+    number: Count = 0
 
 
 class ShadowTally(msgspec.Struct, rename="camel"):
@@ -99,9 +106,9 @@ class ShadowTally(msgspec.Struct, rename="camel"):
     """
 
     counts: list[ShadowCount] = []
-    missed: int = 0
+    missed: Count = 0
     loss: int = 0
-    losses: int = 0
+    losses: Count = 0
 
     def add(self, comparison: ShadowComparison) -> None:
         """Count a comparison."""

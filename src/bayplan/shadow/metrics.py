@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 
 from bayplan.http_server import HttpServer, bind
-from bayplan.shadow.comparisons import ShadowTally
+from bayplan.shadow.following import ShadowFollower
 
 log = logging.getLogger(__name__)
 
@@ -22,19 +22,15 @@ _GRACE = 1.0
 
 
 class ShadowCollector:
-    """Reads the counts of a shadow when it is scraped.
+    """Reads the counts of a shadow when it is scraped."""
 
-    `waiting`: how many differences wait to be explained. `ready`: whether the cluster is followed.
-    """
-
-    def __init__(self, tally: ShadowTally, waiting: Callable[[], int], ready: Callable[[], bool]) -> None:
-        self._tally = tally
-        self._waiting = waiting
-        self._ready = ready
+    def __init__(self, follower: ShadowFollower) -> None:
+        self._follower = follower
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
-        tally = self._tally
+        follower, shadow = self._follower, self._follower.shadow
+        tally = shadow.tally
         compared = CounterMetricFamily(
             "bayplan_shadow_comparisons",
             "Decisions of the scheduler that were compared, by subject, outcome and cause of the difference.",
@@ -52,18 +48,30 @@ class ShadowCollector:
             value=tally.loss,
         )
         yield GaugeMetricFamily(
-            "bayplan_shadow_waiting", "Differences that wait to be explained.", value=self._waiting()
+            "bayplan_shadow_waiting", "Differences that wait to be explained.", value=shadow.waiting
         )
-        yield GaugeMetricFamily("bayplan_shadow_synced", "Whether the cluster is followed.", value=self._ready())
+        yield GaugeMetricFamily(
+            "bayplan_shadow_late_seconds", "How many seconds the shadow is behind the cluster.", value=follower.late
+        )
+        likely = GaugeMetricFamily(
+            "bayplan_shadow_likely_configuration",
+            "The share of bindings that fit the configuration that a scheduler seems to have. A guess.",
+            labels=("scheduler", "settings"),
+        )
+        for guess in shadow.guesses:
+            if guess.settings:
+                likely.add_metric((guess.scheduler, " ".join(guess.settings)), guess.explained / guess.bindings)
+        yield likely
+        yield GaugeMetricFamily(
+            "bayplan_shadow_synced", "Whether the cluster is followed.", value=follower.synced.is_set()
+        )
 
 
 @asynccontextmanager
-async def metrics_served(
-    tally: ShadowTally, waiting: Callable[[], int], ready: Callable[[], bool], address: str, port: int
-) -> AsyncIterator[int]:
+async def metrics_served(follower: ShadowFollower, address: str, port: int) -> AsyncIterator[int]:
     """Serve /metrics, /livez and /readyz in the context. Yields the port. Raises OSError if it can't be used."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ShadowCollector(tally, waiting, ready))
+    registry.register(ShadowCollector(follower))
     ProcessCollector(registry=registry)
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -71,7 +79,7 @@ async def metrics_served(
         if request.path == "/metrics":
             encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
             return web.Response(body=encoder(registry), headers={"Content-Type": content_type})
-        if request.path == "/livez" or (request.path == "/readyz" and ready()):
+        if request.path == "/livez" or (request.path == "/readyz" and follower.synced.is_set()):
             return web.Response(text="ok")
         if request.path == "/readyz":
             return web.Response(status=503, text="the cluster is not followed yet")

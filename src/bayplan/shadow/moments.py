@@ -39,6 +39,12 @@ _ROUNDS = 3
 """How many single changes may come together."""
 
 
+_SHARE = 0.4
+"""The share of the time that decisions may take that explain differences."""
+_IN_A_ROW = 5.0
+"""How many seconds of these may be asked for in a row."""
+
+
 class SearchBudget:
     """How many decisions may be asked for to explain differences: `rate` a second on average, and `most` in a row.
 
@@ -47,19 +53,38 @@ class SearchBudget:
     """
 
     def __init__(self, rate: float = 600.0, most: float = 3000.0) -> None:
-        self._rate, self._most = rate, most
+        self._rate, self._most = self._fastest, self._longest = rate, most
         self._left, self._since = most, 0.0
+        self._asked, self._cost = 0, 0.0
 
     def pass_time(self, seconds: float) -> None:
         """Add what the time until `seconds` is worth."""
         self._left = min(self._most, self._left + (seconds - self._since) * self._rate)
         self._since = seconds
 
+    def limit(self, most: float) -> None:
+        """Let fewer decisions be asked for in a row, as long as it isn't known what they cost."""
+        self._left = min(self._left, most)
+
+    def measure(self, seconds: float) -> None:
+        """Take into account how long it took to ask for what was spent since the last call.
+
+        On a slow or busy machine, fewer decisions are asked for, so that they take a share of the time only.
+        """
+        if self._asked and seconds > 0:
+            cost = seconds / self._asked
+            self._cost = cost if not self._cost else self._cost + (cost - self._cost) / 4
+            self._rate = min(self._fastest, _SHARE / self._cost)
+            self._most = min(self._longest, _IN_A_ROW * self._rate)
+            self._left = min(self._left, self._most)
+        self._asked = 0
+
     def spend(self, changes: int = 0) -> bool:
         """Spend one decision after a number of changes. Returns False if none is left."""
         if self._left < 1:
             return False
         self._left -= 1 + changes * _CHANGE
+        self._asked += 1
         return True
 
 

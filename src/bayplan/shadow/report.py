@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ _PAGE = """<!DOCTYPE html>
 <p>From {began:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC.</p>
 {chart}
 {tables}
+{guesses}
 </body>
 </html>
 """
@@ -43,14 +45,21 @@ def check_report_name(path: Path) -> str:
 
 
 def write_shadow_report(record: ShadowRecord, path: Path) -> None:
-    """Replace a file with the report. A Parquet file has only the differences that were kept. Raises OSError."""
+    """Replace a file with the report, which only its owner can read. Raises OSError.
+
+    A Parquet file has only the differences that were kept.
+    """
     report = ShadowReport(record)
-    with replacing(path) as file:
+    with replacing(path, private=True) as file:
         if path.suffix == ".json":
             file.write(msgspec.json.format(msgspec.json.encode(report.to_dict()), indent=2) + b"\n")
         elif path.suffix == ".html":
             page = _PAGE.format(
-                began=record.began, until=record.until, tables=report.html(wide=True), chart=_chart(record)
+                began=record.began,
+                until=record.until,
+                tables=report.html(wide=True),
+                chart=_chart(record),
+                guesses=_guesses(record),
             )
             file.write(page.encode())
         else:
@@ -66,6 +75,15 @@ def _chart(record: ShadowRecord) -> str:
         f"<h2>Agreement over time</h2>{agreement.chart()}<p>Each bar has the decisions of {agreement.length}, "
         f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC: from the bottom, the same node, one as good, "
         "another one, and none.</p>"
+    )
+
+
+def _guesses(record: ShadowRecord) -> str:
+    """The likely configurations, to try. The tables have them in words."""
+    likely = [each for each in record.guesses if each.configuration]
+    return "".join(
+        f"<h2>A configuration that {escape(each.scheduler)} may have</h2><pre>{escape(each.configuration)}</pre>"
+        for each in likely
     )
 
 

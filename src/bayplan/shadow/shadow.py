@@ -12,39 +12,33 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import islice, zip_longest
+from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, Kind
+from bayplan.api.kinds import POD, Kind
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
-from bayplan.judging.choices import margin_of
-from bayplan.judging.judgement import Judgement, Standing
-from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject, ShadowTally
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
+from bayplan.framework.profile import Profile
+from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowSubject, ShadowTally
+from bayplan.shadow.doubts import BINDINGS, Doubts
+from bayplan.shadow.guesses import ShadowGuess
 from bayplan.shadow.journal import ChangeJournal, JournalEntry
 from bayplan.shadow.judging import Contender, ShadowQuestion
 from bayplan.shadow.moments import REACH, MomentSearch, SearchBudget, undo, vanished_in
+from bayplan.shadow.opened import CAUSES, OpenQuestion, comparison_of, crosses
+from bayplan.shadow.written import claims_of, decided_at, is_of, refusal, written_at
 from bayplan.simulation.world import World
 
 GRACE = 1.0
 """Seconds until a difference is explained: what the scheduler knew already may be seen that much later."""
 MOST_OPEN = 500
 """How many differences wait for that at most."""
+MOST_DUE = 16
+"""How many of them are explained at once."""
 NEAR = 48
 """How many changes before a decision are looked at without waiting for later ones."""
-_CLAIMS = frozenset({PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM})
-"""The kinds that a scheduler, or a controller for it, writes before it binds a pod."""
-
-
-class _Open(NamedTuple):
-    """A question that is answered after the grace. `position`: that of the journal before the decision was seen."""
-
-    question: ShadowQuestion
-    position: int
-    seconds: float
-    time: datetime
 
 
 class Shadow:
@@ -73,9 +67,15 @@ class Shadow:
         self._ours = Contender(world, configuration)
         self._theirs = self._ours if theirs is None else Contender(world, *theirs, other=True)
         self._grace = grace
-        self._budget = budget or SearchBudget()
+        self.budget = budget or SearchBudget()
+        """How many decisions may be asked for to explain differences."""
         self._journal = ChangeJournal()
-        self._open: deque[_Open] = deque()
+        self._doubts = {
+            name: Doubts(world, name, partial(_known, world, name, configuration, theirs)) for name in names
+        }
+        self._open: deque[OpenQuestion] = deque()
+        self._answered = 0
+        """How many of them are answered."""
         self._expected: dict[str, str] = {}
         """The nodes of pods that the scheduler has decided and not yet bound: uid -> node."""
         self._nominated: deque[tuple[int, str]] = deque(maxlen=MOST_OPEN)
@@ -84,7 +84,12 @@ class Shadow:
     @property
     def waiting(self) -> int:
         """How many differences wait to be explained."""
-        return len(self._open)
+        return len(self._open) - self._answered
+
+    @property
+    def guesses(self) -> list[ShadowGuess]:
+        """What the schedulers seem to have where most of their bindings have other scores, as far as is known now."""
+        return [each.guess for each in self._doubts.values() if each.guess is not None]
 
     @property
     def world(self) -> World:
@@ -100,10 +105,10 @@ class Shadow:
         """
         self._world.handle.time = time
         if kind is POD:
-            new = self._assumed(self._world.pod(key), new)
+            new = self._assumed(new, binds=self._binds(self._world.pod(key), new))
         self._world.change(kind, key, new)
         self._world.keep()
-        self._budget.pass_time(seconds)
+        self.budget.pass_time(seconds)
 
     def put(
         self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime, compared: bool = True
@@ -115,15 +120,17 @@ class Shadow:
         self._world.handle.time = time
         self._journal.forget(seconds)
         found: list[ShadowComparison] = []
-        old = self._known(kind, key)
-        question = self._question(old, new) if kind is POD else None
+        old, binds = self._known(kind, key), False
         try:
-            if question is not None and compared:
-                found += self._ask(question, seconds, time)
-            elif question is not None:
-                self.tally.missed += 1
+            if kind is POD:
+                binds = self._binds(old, new)
+                question = self._question(old, new, binds=binds)
+                if question is not None and compared:
+                    found += self._ask(question, seconds, decided_at(written_at(new), time))
+                elif question is not None:
+                    self.tally.missed += 1
         finally:  # whatever a plugin does, the cluster is what it is
-            self._change(kind, key, old, self._assumed(old, new) if kind is POD else new, seconds)
+            self._change(kind, key, old, self._assumed(new, binds=binds) if kind is POD else new, seconds)
         return found
 
     def removed(self, kind: Kind, key: str, *, seconds: float, time: datetime) -> None:
@@ -142,23 +149,34 @@ class Shadow:
         self._world.change(kind, key, new)
         self._world.keep()
         self._journal.add(seconds, kind, key, old, new)
-        self._budget.pass_time(seconds)
+        self.budget.pass_time(seconds)
 
-    def _assumed(self, old: PodInfo | None, new: PodInfo) -> PodInfo:
-        """A pod as the scheduler counts it: on the node that it expects to bind it to.
+    def _binds(self, old: PodInfo | None, new: PodInfo) -> bool:
+        """Whether a pod was nominated for the node that the scheduler will bind it to.
 
         With NominatedNodeNameForExpectation, kube-scheduler writes that node before it waits for volumes or devices,
-        which can take seconds.
+        which can take seconds. After a preemption, it writes why no node fits, too; but the pod may say that already.
+        Then the node is one to bind to if the pod fits a node.
         """
-        node = self._expected.pop(new.uid, "")
-        if new.node_name or not new.nominated_node_name or new.scheduler_name not in self._names:
-            return new
-        if node != new.nominated_node_name and not _expects(old, new):
+        node, before = new.nominated_node_name, old.nominated_node_name if old is not None else ""
+        if not node or new.node_name or node == before or new.scheduler_name not in self._names:
+            return False
+        message = refusal(new)
+        if old is None or not message or message != refusal(old):
+            return not message
+        question = ShadowQuestion(ShadowSubject.BINDING, old.on_node(""), node)
+        with self._before(question, self._journal.next):
+            return bool(self._theirs.judge(question).ours)
+
+    def _assumed(self, new: PodInfo, *, binds: bool) -> PodInfo:
+        """A pod as the scheduler counts it: on the node that it will bind it to."""
+        expected = self._expected.pop(new.uid, "")
+        if new.node_name or not (binds or (expected and expected == new.nominated_node_name)):
             return new
         self._expected[new.uid] = new.nominated_node_name
         return new.on_node(new.nominated_node_name)
 
-    def _question(self, old: PodInfo | None, new: PodInfo) -> ShadowQuestion | None:
+    def _question(self, old: PodInfo | None, new: PodInfo, *, binds: bool) -> ShadowQuestion | None:
         """What the scheduler has decided about a pod, if that is what its new version says."""
         if old is None or old.uid != new.uid or new.scheduler_name not in self._names:
             return None
@@ -170,53 +188,82 @@ class Shadow:
         if new.node_name:
             return ShadowQuestion(ShadowSubject.BINDING, old, new.node_name)
         if new.nominated_node_name and new.nominated_node_name != old.nominated_node_name:
-            subject = ShadowSubject.BINDING if _expects(old, new) else ShadowSubject.NOMINATION
+            subject = ShadowSubject.BINDING if binds else ShadowSubject.NOMINATION
             return ShadowQuestion(subject, old, new.nominated_node_name)
-        message = _refusal(new)
-        return ShadowQuestion(ShadowSubject.FAILURE, old) if message and message != _refusal(old) else None
+        message = refusal(new)
+        return ShadowQuestion(ShadowSubject.FAILURE, old) if message and message != refusal(old) else None
 
     # Questions
 
     def _ask(self, question: ShadowQuestion, seconds: float, time: datetime) -> list[ShadowComparison]:
-        opened = _Open(question, self._journal.next, seconds, time)
+        opened = OpenQuestion(question, self._journal.next, seconds, time)
         if question.subject is not ShadowSubject.NOMINATION:  # its victims may be seen later
-            with self._before(opened):
+            with self._before(question, opened.position):
                 found = self._at_once(opened)
             if found is not None:
-                return [self._counted(found)]
+                self._keep_for_doubts(opened)
+                return [self._counted(found, question.pod.scheduler_name)]
         else:
             self._nominated.append((opened.position, question.node))
         self._open.append(opened)
         return self.settle(seconds, everything=True) if len(self._open) > MOST_OPEN else []
 
+    def _keep_for_doubts(self, opened: OpenQuestion) -> None:
+        """Keep a binding that is as good as any, if there are doubts about the configuration."""
+        doubts = self._doubts[opened.question.pod.scheduler_name]
+        wanted = opened.question.subject is ShadowSubject.BINDING and doubts.wants(self.waiting)
+        if wanted and self._answered < BINDINGS:
+            self._answered += 1
+            self._open.append(opened._replace(answered=True))
+
     def settle(self, seconds: float, *, everything: bool = False) -> list[ShadowComparison]:
         """Return what can be explained by now. `everything`: without waiting for later events.
 
-        To be called a few times a second: it goes back to the states of all differences at once.
+        To be called a few times a second, until `settles` is false: it goes back to the states of many differences at
+        once, and not to those of too many, which would take long.
         """
-        due: list[_Open] = []
-        while self._open and (everything or self._open[0].seconds + self._grace <= seconds):
+        due: list[OpenQuestion] = []
+        while everything or (self.settles(seconds) and len(due) < MOST_DUE):
+            if not self._open:
+                break
             due.append(self._open.popleft())
-        if not due:
-            return []
-        found = []
-        with self._world.what_if():
-            undone = self._journal.next
-            for each in reversed(due):
-                later = self._journal.since(each.position)
-                undo(self._world, [entry for entry in later if entry.position < undone])
-                undone = each.position
-                asked = self._with_victims(each, later)
-                with self._before(asked):
-                    nominated = asked.question.subject is ShadowSubject.NOMINATION  # the others were asked at once
-                    found.append((self._at_once(asked) if nominated else None) or self._at_last(asked, later))
-        return [self._counted(each) for each in reversed(found)]
+        found: list[ShadowComparison] = []
+        if due:
+            self._answered -= sum(each.answered for each in due)
+            with self._world.what_if():
+                undone = self._journal.next
+                for each in reversed(due):
+                    later = self._journal.since(each.position)
+                    undo(self._world, [entry for entry in later if entry.position < undone])
+                    undone = each.position
+                    found += self._settled(self._with_victims(each, later), later, seconds)
+        for doubts in self._doubts.values():
+            doubts.think(self._world.handle.time, everything=everything)
+        return found[::-1]
 
-    def _counted(self, found: ShadowComparison) -> ShadowComparison:
+    def settles(self, seconds: float) -> bool:
+        """Return whether there is anything to explain by now."""
+        return bool(self._open) and self._open[0].seconds + self._grace <= seconds
+
+    def _settled(
+        self, asked: OpenQuestion, later: Sequence[JournalEntry], seconds: float
+    ) -> Iterator[ShadowComparison]:
+        """Answer one question in its state, and ask about its scores there if there are doubts."""
+        question, name = asked.question, asked.question.pod.scheduler_name
+        with self._before(question, asked.position):
+            if not asked.answered:
+                nominated = question.subject is ShadowSubject.NOMINATION  # the others were asked at once
+                answer = (self._at_once(asked) if nominated else None) or self._at_last(asked, later)
+                yield self._counted(answer, name)
+            if question.subject is ShadowSubject.BINDING:
+                self._doubts[name].ask(question.pod, question.node, seconds)
+
+    def _counted(self, found: ShadowComparison, scheduler: str) -> ShadowComparison:
         self.tally.add(found)
+        self._doubts[scheduler].add(found)
         return found
 
-    def _with_victims(self, opened: _Open, later: Sequence[JournalEntry]) -> _Open:
+    def _with_victims(self, opened: OpenQuestion, later: Sequence[JournalEntry]) -> OpenQuestion:
         """A nomination with the pods that its preemption evicts."""
         question = opened.question
         if question.subject is not ShadowSubject.NOMINATION:
@@ -225,7 +272,7 @@ class Shadow:
         victims = frozenset(each.key for each in entries if self._evicts_for(each, opened))
         return opened._replace(question=replace(question, victims=victims))
 
-    def _evicts_for(self, entry: JournalEntry, opened: _Open) -> bool:
+    def _evicts_for(self, entry: JournalEntry, opened: OpenQuestion) -> bool:
         """Whether this is an eviction for a nomination: that of its node which was seen at the closest time."""
         node = opened.question.node
         if entry.victim_on != node:
@@ -234,16 +281,15 @@ class Shadow:
         return abs(entry.position - opened.position) <= closest
 
     @contextmanager
-    def _before(self, opened: _Open) -> Iterator[None]:
+    def _before(self, question: ShadowQuestion, position: int) -> Iterator[None]:
         """The state without what the scheduler has written for this very decision."""
-        question = opened.question
-        claims = _claims_of(question.pod)
-        own = [each for each in self._journal.before(opened.position) if _is_of(each, claims)] if claims else []
+        claims = claims_of(question.pod)
+        own = [each for each in self._journal.before(position) if is_of(each, claims)] if claims else []
         with self._world.what_if():
             undo(self._world, own[::-1])
             yield
 
-    def _with_evictions(self, opened: _Open) -> ShadowComparison | None:
+    def _with_evictions(self, opened: OpenQuestion) -> ShadowComparison | None:
         """The answer about a preemption whose victims were seen first: the latest ones are put back one by one."""
         for each in self._journal.before(opened.position):
             if self._evicts_for(each, opened):
@@ -252,26 +298,39 @@ class Shadow:
                     return found
         return None
 
-    def _at_once(self, opened: _Open) -> ShadowComparison | None:
+    def _at_once(self, opened: OpenQuestion) -> ShadowComparison | None:
         """The answer that needs no later event; None if there is none."""
         found = self._here(opened)
         if found is None and opened.question.subject is ShadowSubject.NOMINATION:
             found = self._with_evictions(opened)
         return found or self._search(opened).behind(islice(self._journal.before(opened.position), NEAR))
 
-    def _here(self, opened: _Open) -> ShadowComparison | None:
+    def _here(self, opened: OpenQuestion) -> ShadowComparison | None:
         """The answer in this state; None if Bayplan decides otherwise in both configurations."""
         ours = self._ours.judge(opened.question)
         if ours.equal:
-            return _compared(opened, ours, _CAUSES[ours.standing])
+            return comparison_of(opened, ours, CAUSES[ours.standing])
         if self._theirs is not self._ours and self._theirs.judge(opened.question).equal:
             return self._different(opened, ShadowCause.CONFIGURATION)
         return None
 
-    def _at_last(self, opened: _Open, later: Sequence[JournalEntry]) -> ShadowComparison:
+    def _at_last(self, opened: OpenQuestion, later: Sequence[JournalEntry]) -> ShadowComparison:
         """The answer when all that may explain a difference is known."""
+        if opened.question.subject is not ShadowSubject.NOMINATION:
+            return self._searched(opened, later)
+        own = [each for each in self._journal.before(opened.position) if self._evicts_for(each, opened)]
+        with self._world.what_if():  # the scheduler has decided before it evicted its victims
+            undo(self._world, own[::-1])
+            return self._searched(opened, [each for each in later if each.key not in opened.question.victims])
+
+    def _searched(self, opened: OpenQuestion, later: Sequence[JournalEntry]) -> ShadowComparison:
+        """The answer with a search for the state on which the scheduler has decided."""
         question, search = opened.question, self._search(opened)
-        earlier = list(islice(self._journal.before(opened.position), REACH))
+        earlier = [
+            each
+            for each in islice(self._journal.before(opened.position), REACH)
+            if each.key not in question.victims or not self._evicts_for(each, opened)
+        ]
         thorough = question.subject is not ShadowSubject.BINDING or not self._theirs.samples(question.pod)
         found = search.in_queue_order(earlier, later, thorough=thorough) or search.ahead(later)
         if found is None:
@@ -282,25 +341,31 @@ class Shadow:
                 found = search.singly(earlier, later, theirs, vanished_in(later, earlier))
         if found is not None:
             return found
-        extender = self._theirs.has_extender_for(question.pod)
-        return self._different(opened, ShadowCause.EXTENDER if extender else ShadowCause.UNKNOWN)
+        if self._theirs.has_extender_for(question.pod):
+            return self._different(opened, ShadowCause.EXTENDER)
+        found = self._different(opened, ShadowCause.UNKNOWN)
+        around = (each for pair in zip_longest(earlier, later) for each in pair if each is not None)
+        between = next((each for each in around if crosses(each, opened, found)), None)
+        if between is None:
+            return found
+        return msgspec.structs.replace(found, cause=ShadowCause.NOMINATIONS, between=between.text)
 
-    def _search(self, opened: _Open) -> MomentSearch:
+    def _search(self, opened: OpenQuestion) -> MomentSearch:
         def found(between: str) -> ShadowComparison:
             ours = self._ours.judge(opened.question)
             if ours.equal:
-                return _compared(opened, ours, ShadowCause.RACE, between)
+                return comparison_of(opened, ours, ShadowCause.RACE, between)
             return self._different(opened, ShadowCause.CONFIGURATION, between)
 
         question = opened.question
         judge = partial(self._theirs.judge, question, quick=True)
-        return MomentSearch(self._world, judge, self._budget, question.pod.key, found)
+        return MomentSearch(self._world, judge, self.budget, question.pod.key, found)
 
-    def _different(self, opened: _Open, cause: ShadowCause, between: str = "") -> ShadowComparison:
+    def _different(self, opened: OpenQuestion, cause: ShadowCause, between: str = "") -> ShadowComparison:
         """A comparison with reasons. They cost another decision."""
         question = opened.question
         ours = self._ours.judge(question, explain=True)
-        found = _compared(opened, ours, cause, between)
+        found = comparison_of(opened, ours, cause, between)
         if ours.decision is None:
             return msgspec.structs.replace(found, reason=ours.message)
         if not ours.ours or found.difference is None:
@@ -310,96 +375,16 @@ class Shadow:
         return msgspec.structs.replace(found, plugins=ours.plugins(self._world.state.table))
 
 
-_CAUSES = {
-    Standing.SAME: ShadowCause.NONE,
-    Standing.TIE: ShadowCause.TIE,
-    Standing.SAMPLED: ShadowCause.SAMPLING,
-    Standing.OTHER_ORDER: ShadowCause.RACE,
-}
-
-
-def _compared(opened: _Open, ours: Judgement, cause: ShadowCause, between: str = "") -> ShadowComparison:
-    question = opened.question
-    if ours.equal:
-        outcome = ShadowOutcome.SAME if ours.standing is Standing.SAME else ShadowOutcome.BEST
-    else:
-        outcome = ShadowOutcome.OTHER if ours.ours else ShadowOutcome.NOT_PLACED
-    scored = question.subject is ShadowSubject.BINDING and bool(ours.ours) and ours.loss != float("inf")
-    return ShadowComparison(
-        time=opened.time,
-        subject=question.subject,
-        pod=question.pod.key,
-        uid=question.pod.uid,
-        theirs=question.node,
-        ours=ours.ours,
-        outcome=outcome,
-        cause=cause,
-        between=between,
-        difference=int(ours.loss) if scored else None,
-        margin=margin_of(ours.decision) if ours.decision is not None and ours.ours else None,
-        their_victims=tuple(sorted(question.victims)),
-        our_victims=tuple(sorted(ours.victims)),
-    )
-
-
-class _Condition(msgspec.Struct):
-    type: str = ""
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
-
-
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] | None = None
-
-
-class _PodStatus(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_pod_status = msgspec.json.Decoder(_PodStatus)
-
-
-def _expects(old: PodInfo | None, new: PodInfo) -> bool:
-    """Whether the scheduler will bind a pod to its nominated node. After a preemption, it also writes a failure."""
-    return _refusal(new) == ("" if old is None else _refusal(old))
-
-
-def _refusal(pod: PodInfo) -> str:
-    """The message of a scheduler that found no node for a pod; "" if it has not said so."""
-    raw = pod.raw
-    if b'"Unschedulable"' not in raw:
-        return ""
-    try:
-        conditions = _pod_status.decode(raw).status.conditions or ()
-    except msgspec.MsgspecError:  # the pod could be read, but a condition is odd
-        return ""
-    for each in conditions:
-        if each.type == "PodScheduled" and each.status == "False" and each.reason == "Unschedulable":
-            return each.message or "Unschedulable"
-    return ""
-
-
-def _claims_of(pod: PodInfo) -> frozenset[tuple[Kind, str]]:
-    """The claims of a pod, by kind and key."""
-    found = set[tuple[Kind, str]]()
-    for volume in pod.volumes:
-        if volume.persistentVolumeClaim is not None:
-            found.add((PERSISTENT_VOLUME_CLAIM, f"{pod.namespace}/{volume.persistentVolumeClaim.claimName}"))
-        if volume.ephemeral is not None:
-            found.add((PERSISTENT_VOLUME_CLAIM, f"{pod.namespace}/{pod.name}-{volume.name}"))
-    if b'"resourceClaims"' in pod.raw:
-        names = [each.resourceClaimName for each in pod.spec.resourceClaims or ()]
-        names += [each.resourceClaimName for each in pod.status.resourceClaimStatuses or ()]
-        found.update((RESOURCE_CLAIM, f"{pod.namespace}/{name}") for name in names if name)
-    return frozenset(found)
-
-
-def _is_of(entry: JournalEntry, claims: Collection[tuple[Kind, str]]) -> bool:
-    """Whether a change is one of these claims, or of a volume that is bound to one."""
-    if entry.kind not in _CLAIMS or entry.old is None:
-        return False
-    if entry.kind is not PERSISTENT_VOLUME:
-        return (entry.kind, entry.key) in claims
-    claim = entry.new.spec.claimRef if entry.new is not None and entry.new.spec is not None else None
-    return claim is not None and (PERSISTENT_VOLUME_CLAIM, f"{claim.namespace}/{claim.name}") in claims
+def _known(
+    world: World,
+    name: str,
+    ours: KubeSchedulerConfiguration | None,
+    theirs: tuple[KubeSchedulerConfiguration, Sequence[ExtraPlugin]] | None,
+) -> tuple[Profile, Collection[str]]:
+    """What a scheduler is taken to have: its profile, and the plugins that have arguments of their own."""
+    profile = world.profiles[name]
+    if theirs is not None:
+        profile = build_profiles(theirs[0], world.handle, theirs[1], world.gates)[name]
+    configuration = ours if theirs is None else theirs[0]
+    profiles = configuration.profiles if configuration is not None else ()
+    return profile, [config.name for each in profiles if each.schedulerName == name for config in each.pluginConfig]

@@ -17,6 +17,8 @@ from bayplan.shadow.record import ShadowRecord
 
 _SHOWN = 15
 """How many differences a table shows."""
+_LATE = 1.0
+"""From how many seconds on it is said that a shadow is behind the cluster."""
 _THEIRS = {
     ShadowSubject.BINDING: "bound to {}",
     ShadowSubject.NOMINATION: "nominated for {}",
@@ -59,11 +61,12 @@ def _why(found: ShadowComparison) -> str:
     return f"; cause: {found.cause.value}" + (f", {found.between}" if found.between else "")
 
 
-def summary(tally: ShadowTally) -> str:
-    """Return the counts as one line."""
+def summary(tally: ShadowTally, late: float = 0.0) -> str:
+    """Return the counts as one line. `late`: how many seconds the shadow is behind the cluster."""
     share = tally.share()
+    behind = f"; {late:.0f} s behind the cluster" if late >= _LATE else ""
     if share is None:
-        return "nothing was compared yet" + (f"; {tally.missed:,} missed" if tally.missed else "")
+        return "nothing was compared yet" + (f"; {tally.missed:,} missed" if tally.missed else "") + behind
     parts = [f"{tally.equal():,} of {plural(tally.total(), 'decision')} equal ({percent(share)})"]
     different = tally.total() - tally.equal()
     if different:
@@ -73,7 +76,7 @@ def summary(tally: ShadowTally) -> str:
         parts.append(f"{races:,} equal in an earlier or later state")
     if tally.missed:
         parts.append(f"{tally.missed:,} missed")
-    return "; ".join(parts)
+    return "; ".join(parts) + behind
 
 
 def _by_cause(tally: ShadowTally) -> Iterator[str]:
@@ -99,6 +102,7 @@ class ShadowReport(Answer):
 
     record: ShadowRecord
     shown: int = _SHOWN
+    late: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """See Answer: the counts, the shares, and the differences that were kept."""
@@ -124,7 +128,10 @@ class ShadowReport(Answer):
         """See Answer. `wide` shows all differences that were kept."""
         differences = self.record.differences
         shown = differences[::-1] if wide else differences[: -self.shown - 1 : -1]
-        parts: list[RenderableType] = [Text(f"{', '.join(self.record.schedulers)}: {summary(self.record.tally)}")]
+        parts: list[RenderableType] = [
+            Text(f"{', '.join(self.record.schedulers)}: {summary(self.record.tally, self.late)}")
+        ]
+        parts += [Text(each.text) for each in self.record.guesses]
         if rows := self.rows():
             parts.append(_table(rows, "number", "share"))
         if shown:
