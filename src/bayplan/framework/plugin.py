@@ -40,6 +40,7 @@ class Plugin:
         def bind(self, cycle, pod, node_name) -> Answer | Awaitable[Answer]
         def post_bind(self, cycle, pod, node_name) -> None
         async def background(self) -> None
+        def allocations(self, cycle) -> Mapping[str, AllocationResult]
         def explain(self, cycle, pod, node) -> Details | None
         def events(self) -> Iterable[EventHint]
         def sign(self, pod) -> Hashable
