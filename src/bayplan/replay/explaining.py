@@ -8,6 +8,7 @@ import msgspec
 
 from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.api.objects import encode
+from bayplan.cluster.disruption_budgets import Budgets
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate, Shortlist
 from bayplan.framework.profile import Point
@@ -17,7 +18,6 @@ from bayplan.insight.answers import listed, plural
 from bayplan.insight.questions.explain import Explanation, decision_of
 from bayplan.insight.questions.rejected_nodes import rejected_nodes
 from bayplan.insight.questions.scores import score_table
-from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.recording.entries import PodDecided
 from bayplan.replay.evictions import EvictionsFor
 from bayplan.replay.moments import PodNames, RecordedDecision

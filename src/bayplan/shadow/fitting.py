@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from bayplan.config import Catalog
 from bayplan.framework.profile import Profile
-from bayplan.plugins.registry import PLUGINS
 from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.shadow.evidence import LikelyArguments, ScoredBinding
 
 WEIGHTS = (1, 2, 3, 5, 10, 20, 50, 100)
 """The weights that a plugin is likely to have."""
-DEFAULT_WEIGHTS = {name: each.weight or 1 for name, each in PLUGINS.items()}
+DEFAULT_WEIGHTS = {each.name: each.weight or 1 for each in Catalog().defaults}
 PERCENTAGES = (5, 10, 20, 30, 50, 75, 100)
 """Likely values of percentageOfNodesToScore."""
 MOST_CHANGES = 3

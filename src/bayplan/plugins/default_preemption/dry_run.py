@@ -15,6 +15,7 @@ from operator import not_
 import numpy as np
 
 from bayplan.cluster.columns import Bool, Rows
+from bayplan.cluster.disruption_budgets import Budgets
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_changes import Removals
@@ -22,7 +23,6 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate, CycleState, FailedPreemption, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
-from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import importance_order
 from bayplan.plugins.default_preemption.results import Ranking, Results
 

@@ -15,6 +15,7 @@ import numpy as np
 from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.cluster.columns import Rows
+from bayplan.cluster.disruption_budgets import Budgets
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_groups import Members, PodsByGroup, pod_group_of
 from bayplan.cluster.pod_info import PodInfo
@@ -34,7 +35,6 @@ from bayplan.framework.interface import (
 from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis, fit_error
 from bayplan.plugins.arguments import DefaultPreemptionArgs
-from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import preference
 from bayplan.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.plugins.default_preemption.grouped_dry_run import GroupedDryRun, GroupsOnNodes

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.pod_groups import POD_GROUPS, PodGroupSpec, spec_of
+from bayplan.cluster.disruption_budgets import Budgets
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
@@ -22,7 +23,6 @@ from bayplan.framework.gangs import Gang, GangTrial, GangVictims, PreemptionRule
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
-from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import VictimUnit
 from bayplan.plugins.default_preemption.plugin import NEVER, after_pod_deletion
 from bayplan.versions import DEFAULT_GATES, FeatureGates
