@@ -313,6 +313,14 @@ status: {phase: Pending, resourceClaimStatuses: [{name: c, resourceClaimName: tr
 ---
 apiVersion: v1
 kind: Pod
+metadata: {name: later, uid: p12}
+spec:
+  containers: [{name: c, image: i, resources: {claims: [{name: c}]}}]
+  resourceClaims: [{name: c, resourceClaimTemplateName: one-gpu}]
+status: {phase: Pending}
+---
+apiVersion: v1
+kind: Pod
 metadata: {name: holder, uid: p11}
 spec:
   nodeName: n1

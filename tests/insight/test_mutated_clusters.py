@@ -84,7 +84,7 @@ def insights():
     return Insight(Snapshot()), Insight(Snapshot.of(EVERYTHING))
 
 
-@settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=15, derandomize=True, phases=[Phase.explicit, Phase.generate])
 @given(st.integers(0, 2**32))
 def test_one_damaged_object_never_costs_the_others(insights, seed):
     insight, whole = insights

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -107,22 +106,30 @@ class AlikeNodes:
 
 
 class Blockers:
-    """The rejections of a pod by all plugins, each asked alone when this is first used.
-
-    `nodes`: the nodes of the world when this was made.
-    """
+    """The rejections of a pod by all plugins, each asked alone when this is first used."""
 
     def __init__(self, world: World, pod: PodInfo) -> None:
         self._pod = pod
-        self.nodes = world.state.nodes
+        self._asked: tuple[int, list[_Rejection]] | None = None
+        """How many rows the table had when the plugins were asked, and what they said."""
         self._known: dict[int, list[Blocker]] = {}
         """By position: plugins may take long to say why."""
         self._world = world
 
-    @cached_property
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes of the world."""
+        return self._world.state.nodes
+
+    @property
     def _rejections(self) -> list[_Rejection]:
-        found = _rejections(self._world, self._pod)
-        return [rejection for rejection in found if (rejection.verdicts.codes != 0).any()]
+        """What the plugins say. They are asked again once the table has more or fewer rows, as after some what-ifs."""
+        rows = len(self.nodes)
+        if self._asked is None or self._asked[0] != rows:
+            found = _rejections(self._world, self._pod)
+            self._asked = rows, [rejection for rejection in found if (rejection.verdicts.codes != 0).any()]
+            self._known.clear()
+        return self._asked[1]
 
     def of(self, position: int) -> list[Blocker]:
         """Return what blocks a node, each cause once; empty if the node is feasible."""
@@ -166,8 +173,9 @@ class Blockers:
 
     def _counts(self) -> NDArray[np.int64]:
         """How many blockers each node has."""
+        rejections = self._rejections
         counts, kinds = np.zeros(len(self.nodes), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
-        for number, rejection in enumerate(self._rejections):
+        for number, rejection in enumerate(rejections):
             rejected = rejection.verdicts.codes != 0
             counts += rejected
             kinds += rejected * 2 ** min(number, 62)

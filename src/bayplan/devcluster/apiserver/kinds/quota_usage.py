@@ -88,10 +88,10 @@ def _claim_usage(claim: Object) -> Amounts:
 def _device_usage(spec: Object) -> Amounts:
     """The largest number of devices of each class that a claim may get; of alternatives, one is used."""
     found: dict[str, int] = {}
-    for request in spec.get("devices", {}).get("requests", ()):
+    for request in (spec.get("devices") or {}).get("requests") or ():
         most: dict[str, int] = {}
-        for each in [request["exactly"]] if "exactly" in request else request.get("firstAvailable", ()):
-            name = f"{each['deviceClassName']}{DEVICES_SUFFIX}"
+        for each in [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or ():
+            name = f"{each.get('deviceClassName', '')}{DEVICES_SUFFIX}"
             number = _MOST_DEVICES if each.get("allocationMode") == "All" else each.get("count", 1)
             most[name] = max(number, most.get(name, 0))
         for name, number in most.items():
