@@ -32,6 +32,7 @@ from bayplan.history.events import (
 )
 from bayplan.history.following import kind_of
 from bayplan.history.format import EVENTS, FORMAT, MANIFEST, VERSION, HistoryError, HistoryManifest, MissingEvents, Row
+from bayplan.history.gaps import LostKind, joined
 from bayplan.history.segments import Segment, segments_in
 from bayplan.insight.snapshot import Snapshot, frozen
 from bayplan.insight.sources.documents import stored
@@ -208,7 +209,7 @@ class _Check:
         self.events: Counter[str] = Counter()
         self._problems = problems
         self._open: dict[str, Row] = {}
-        self._gaps: list[MissingEvents] = []
+        self._gaps: list[LostKind] = []
         self._without_document: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         self._back = timedelta()
@@ -236,15 +237,16 @@ class _Check:
                 self._unknown[f"events about {row.api_version} {row.kind}"] += 1
 
     def _gap(self, row: Row) -> None:
-        began = self._open.pop(row.kind, None)
-        if began is not None:
-            self._gaps.append(MissingEvents(began.time_utc, max(row.time_utc, began.time_utc), began.reason))
+        ended = [row.kind] if row.event == columns.GAP_BEGAN or row.kind else list(self._open)
+        for kind in ended:  # the end of a gap of all kinds is the end of those of single kinds
+            began = self._open.pop(kind, None)
+            if began is not None:
+                self._gaps.append(LostKind(began, max(row.time_utc, began.time_utc)))
         if row.event == columns.GAP_BEGAN:
             self._open[row.kind] = row
 
     def gaps(self) -> list[MissingEvents]:
-        left = [MissingEvents(row.time_utc, None, row.reason) for row in self._open.values()]
-        return sorted([*self._gaps, *left], key=lambda gap: gap.begin)
+        return joined([*self._gaps, *(LostKind(row, None) for row in self._open.values())])
 
     def found(self) -> Iterator[str]:
         for where, number in self._without_document.items():
