@@ -51,10 +51,11 @@ class Cluster:
         data = json.dumps(body).encode() if body is not None else None
         response = await self.audit.send(ApiRequest(method, path, params, headers, data))
         now = self.clock.now()
+        reason = "EvictionByEvictionAPI" if path.endswith("/eviction") else "Deleted"  # a condition says so before
         for kind, before in self._seen.items():
             found = {key: entry.load() for key, entry in self.server.store.collection(kind.resource).objects.items()}
             for key in before.keys() - found.keys():
-                self.changes += self._following.removed(kind, key, now)
+                self.changes += self._following.removed(kind, key, now, reason)
             for key, obj in found.items():
                 if obj != before.get(key):
                     self.changes += self._following.put(kind, obj, now)

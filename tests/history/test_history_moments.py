@@ -14,7 +14,7 @@ from bayplan.history import moments as history_moments
 from bayplan.history.following import Following
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.reading import History
-from bayplan.history.sample import write_sample
+from bayplan.backtest.sample import write_sample
 from bayplan.history.steps import Step, What
 from bayplan.history.writing import write_history
 

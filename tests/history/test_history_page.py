@@ -19,7 +19,8 @@ from bayplan.api.kinds import DEPLOYMENT
 from bayplan.cli import main
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
-from bayplan.history.sample import sample_snapshot, write_sample
+from bayplan.backtest.sample import write_sample
+from bayplan.history.sample import sample_snapshot
 from bayplan.history.sources.trace import _COLUMNS
 from bayplan.history.sources.versions import KEPT
 from bayplan.insight.sources.rights import ROLE, cluster_role

@@ -19,7 +19,7 @@ from bayplan.backtest.settings import with_settings
 from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.reading import History
-from bayplan.history.sample import write_sample
+from bayplan.backtest.sample import write_sample
 from bayplan.ui import moments as ui_moments
 from bayplan.ui.sources import stamp
 
