@@ -60,11 +60,12 @@ def test_the_first_line_that_a_newcomer_sees_is_a_good_match(sample: Path) -> No
 
 
 def test_questions_about_its_moments_have_answers(sample: Path) -> None:
-    night = ("--from", sample, "--at", "2026-03-02T03:00:00Z")
+    night = ("--from", sample, "--at", "2026-03-02T03:10:00Z")
     assert bayplan("explain", "deployment/web", "-n", "shop", *night).output == (
         "deployment shop/web: 0 pods pending, 11 placed\n"
     )
     usage = bayplan("usage", *night).output
     assert "deployment shop/web" in usage
     assert "replicaset" not in usage
-    assert [line.split()[:3] for line in usage.splitlines() if line.startswith("shop ")][0][2] == "0"
+    (line,) = (line for line in usage.splitlines() if line.startswith("shop "))
+    assert line.split()[2] == "0", "no pod waits in the middle of the night"

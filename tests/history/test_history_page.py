@@ -16,10 +16,10 @@ from tests.history.audit_logs import lines, story
 from tests.history.metrics_server import small_server, usual_story
 
 from bayplan.api.kinds import DEPLOYMENT
+from bayplan.backtest.sample import write_sample
 from bayplan.cli import main
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
-from bayplan.backtest.sample import write_sample
 from bayplan.history.sample import sample_snapshot
 from bayplan.history.sources.trace import _COLUMNS
 from bayplan.history.sources.versions import KEPT

@@ -40,6 +40,8 @@ from bayplan.insight.sources.reading import SnapshotError
 
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
 _CHECKED = ("time_utc", "event", "api_version", "kind", "reason", "document")
+_FAR = timedelta(days=366)
+"""How long there may be no events between the begin of a history and the first one, or the last one and its end."""
 _GAPS = frozenset({columns.GAP_BEGAN, columns.GAP_ENDED})
 
 
@@ -84,6 +86,9 @@ class History:
             raise HistoryError(f"{folder} is an empty history: it has no events{why}")
         problems += checked.found()
         begin, end = manifest.begin or checked.first, manifest.end or checked.last
+        if max(checked.first - begin, end - checked.last) > _FAR:
+            problems.append(f"{MANIFEST} has a begin or an end that is far from all events: they count instead")
+            begin, end = checked.first, checked.last
         return cls(
             folder,
             min(begin, checked.first),
@@ -209,6 +214,7 @@ class _Check:
         self.events: Counter[str] = Counter()
         self._problems = problems
         self._open: dict[str, Row] = {}
+        self._odd_times = 0
         self._gaps: list[LostKind] = []
         self._without_document: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
@@ -218,6 +224,7 @@ class _Check:
 
     def read(self, segment: Segment) -> None:
         documents = segment.documents().keys()
+        self._odd_times += segment.odd_times()
         for row in segment.rows(columns=_CHECKED):
             self.events[row.event] += 1
             if row.event in _GAPS:
@@ -232,6 +239,8 @@ class _Check:
             if row.event not in EVENTS:
                 self._unknown[f"events {row.event!r}"] += 1
             elif row.event not in _WITHOUT_DOCUMENT and row.document not in documents:
+                if row.document in segment.damaged:  # its line has been written
+                    continue
                 self._without_document[f"segment {segment.number}"] += 1
             elif kind_of(row.api_version, row.kind) is None:
                 self._unknown[f"events about {row.api_version} {row.kind}"] += 1
@@ -249,6 +258,8 @@ class _Check:
         return joined([*self._gaps, *(LostKind(row, None) for row in self._open.values())])
 
     def found(self) -> Iterator[str]:
+        if self._odd_times:
+            yield f"{self._odd_times:,} events have times that no cluster has had: they are left out"
         for where, number in self._without_document.items():
             yield f"{where}: the documents of {number:,} events are missing: these events are left out"
         for what, number in self._unknown.items():

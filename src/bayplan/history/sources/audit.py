@@ -99,19 +99,20 @@ def _in_order(events: Iterable[AuditEvent], path: Path, problems: Problems) -> l
 def _as_stored(events: list[AuditEvent]) -> list[AuditEvent]:
     """The events with those of an object in the order of its versions, although a reply is logged when it was sent.
 
-    A version that is logged after a newer one was stored before that one was logged, at the latest. Versions that are
-    far from each other stay where they are: they may be from before and after a restored backup.
+    A version that is logged after a newer one, or after the delete that has replied with it, was stored before that
+    one was logged, at the latest. Versions that are far from each other stay where they are: they may be from before
+    and after a restored backup.
     """
-    versions: defaultdict[tuple[Kind, str], list[tuple[int, int]]] = defaultdict(list)
+    versions: defaultdict[tuple[Kind, str], list[tuple[int, bool, int]]] = defaultdict(list)
     for place, event in enumerate(events):
         kind = KEPT[event.group, event.resource]
         obj = stored(kind, event, None) if event.verb in _WRITES else None
         version = version_of(obj) if obj is not None else None
         if obj is not None and version is not None:
-            versions[kind, uid_of(obj)].append((version, place))
+            versions[kind, uid_of(obj)].append((version, event.verb == "delete", place))
     order = [(event.time, place, 0) for place, event in enumerate(events)]
     for found in versions.values():
-        ordered = [place for _, place in sorted(found)]
+        ordered = [place for _, _, place in sorted(found)]
         latest = list(accumulate(reversed(ordered), min))[::-1]  # the places are in the order of time
         if all(events[old].time - events[new].time <= CLOCK_JUMP for old, new in zip(ordered, latest, strict=True)):
             for rank, (old, new) in enumerate(zip(ordered, latest, strict=True)):
