@@ -13,6 +13,7 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
+from bayplan.config.types import POD_GROUP_POST_FILTER
 from bayplan.plugins.registry import PLUGINS
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.versions import FeatureGates
@@ -33,6 +34,9 @@ def with_settings(
     if not settings:
         return configuration
     document = msgspec.to_builtins(configuration or usual_configuration(plugins, gates))
+    for profile in document["profiles"]:
+        if not any(profile["plugins"][POD_GROUP_POST_FILTER].values()):
+            del profile["plugins"][POD_GROUP_POST_FILTER]  # 1.36 doesn't have it
     for setting in settings:
         _set(document, setting, {*PLUGINS, *(plugin.name for plugin in plugins)})
     try:
