@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from small_histories import BEGIN, at, node, pod, write_small
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.backtest.sample import write_sample
 from bayplan.history import moments as history_moments
 from bayplan.history.following import Following
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.reading import History
-from bayplan.history.sample import write_sample
 from bayplan.history.steps import Step, What
 from bayplan.history.writing import write_history
 

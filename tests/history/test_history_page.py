@@ -16,10 +16,10 @@ from tests.history.audit_logs import lines, story
 from tests.history.metrics_server import small_server, usual_story
 
 from bayplan.api.kinds import DEPLOYMENT
+from bayplan.backtest.sample import write_sample
 from bayplan.cli import main
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
-from bayplan.history.sample import sample_snapshot, write_sample
 from bayplan.history.sources.trace import _COLUMNS
 from bayplan.history.sources.versions import KEPT
 from bayplan.insight.sources.rights import ROLE, cluster_role
@@ -40,7 +40,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "audit.log").write_bytes(lines(story()[4:]))
     (tmp_path / "audit-1.log.gz").write_bytes(gzip.compress(lines(story()[:5])))
     (tmp_path / "trace.csv").write_text(blocks("csv")[0], encoding="utf-8")
-    sample_snapshot().save(tmp_path / "now.bayplan")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -53,7 +52,7 @@ def test_the_commands_of_the_page_run(place: Path) -> None:
         commands = [line for block in blocks("sh") for line in block.splitlines() if line not in questions]
         for command in commands:
             assert command.startswith("bayplan ")
-            words = [word.replace(PROMETHEUS, url) for word in shlex.split(command)[1:]]
+            words = [word.replace(PROMETHEUS, url) for word in shlex.split(command, comments=True)[1:]]
             result = CliRunner().invoke(main, words, catch_exceptions=False)
             assert result.exit_code == 0, result.output
             printed += result.output

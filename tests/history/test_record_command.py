@@ -105,6 +105,21 @@ async def test_a_killed_recording_is_complete_and_goes_on(server: tuple[ApiServe
     assert not list(folder.glob("journal-*"))
 
 
+async def test_a_second_recorder_is_one_line(server: tuple[ApiServer, Path], tmp_path: Path) -> None:
+    _, kubeconfig = server
+    async with record(tmp_path / "h", kubeconfig) as process:
+        command = (BAYPLAN, "record", tmp_path / "h", "--kubeconfig", kubeconfig)
+        result = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"bayplan record: {tmp_path / 'h'} is being recorded to by process {process.pid} on ")
+        process.kill()
+    async with record(tmp_path / "h", kubeconfig) as process:  # a killed one holds nothing
+        process.send_signal(signal.SIGINT)
+        await process.communicate()
+    assert process.returncode == 0
+
+
 async def test_the_role_is_sufficient_and_names_stay_private(server: tuple[ApiServer, Path], tmp_path: Path) -> None:
     _, kubeconfig = server
     async with record(tmp_path / "h", kubeconfig, "--redact") as process:

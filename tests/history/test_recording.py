@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ from bayplan.history.reading import History
 from bayplan.history.recording import HistoryRecorder, Pace
 from bayplan.history.redacting import Redactor
 from bayplan.testing import make_node, make_pod
+from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load, make_client
 
 QUICK = Pace(tick_seconds=0.01, retry_seconds=0.01)
@@ -161,8 +163,11 @@ async def test_a_lost_watch_is_a_gap(tmp_path: Path) -> None:
         load(client.server, make_pod("late"))
         await until(lambda: "pod_arrived:late" in lines(tmp_path / "h"))
         await until(lambda: all(gap.end is not None for gap in History.open(tmp_path / "h").gaps))
-    reasons = {gap.reason for gap in History.open(tmp_path / "h").gaps}
-    assert any(reason.startswith("pods: ") and "connection refused" in reason for reason in reasons)
+    (gap,) = History.open(tmp_path / "h").gaps
+    assert gap.reason == "connection refused"
+    assert gap.kinds[:2] in {("pods", "nodes"), ("nodes", "pods")}
+    assert len(gap.kinds) > 20
+    assert re.match(r"no events of (pods, nodes|nodes, pods), \S+, \S+ and \d\d more kinds from ", str(gap))
 
 
 async def test_an_expired_watch_is_a_gap(tmp_path: Path) -> None:
@@ -170,7 +175,7 @@ async def test_an_expired_watch_is_a_gap(tmp_path: Path) -> None:
     async with recording(client, tmp_path / "h"):
         client.transport.faults.add(Fault(verb="watch", resource="pods", answer=410, reason="Expired", times=1))
         client.transport.end_streams()
-        await until(lambda: any("pods: " in gap.reason for gap in History.open(tmp_path / "h").gaps))
+        await until(lambda: any("pods" in gap.kinds for gap in History.open(tmp_path / "h").gaps))
 
 
 class Disk:
@@ -249,3 +254,113 @@ async def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(HistoryError, match="a history needs a folder of its own"):
         await HistoryRecorder(make_client(), tmp_path, "cluster test").run()
+
+
+def events_of_pods(folder: Path) -> list[tuple[str, str]]:
+    """What happened to pods after the begin."""
+    rows = History.open(folder).rows()
+    return sorted((row.event, row.name) for row in rows if row.kind == "Pod" and not row.initial)
+
+
+async def finish(client: InMemoryClient, name: str) -> None:
+    await client.patch(POD, name, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+
+
+async def test_pods_that_had_completed_before_never_come_however_often_the_recorder_restarts(tmp_path: Path) -> None:
+    client = make_client(make_node("a"), make_pod("before", node="a"), make_pod("runs", node="a"))
+    await finish(client, "before")
+    for number in range(3):
+        async with recording(client, tmp_path / "h"):
+            load(client.server, make_pod(f"p{number}", node="a"))
+            await until(lambda number=number: f"pod_bound:p{number}" in lines(tmp_path / "h"))
+            await finish(client, f"p{number}")
+            await until(lambda number=number: f"pod_ended:p{number}" in lines(tmp_path / "h"))
+    expected = [(event, f"p{n}") for event in ("pod_arrived", "pod_bound", "pod_ended") for n in range(3)]
+    assert events_of_pods(tmp_path / "h") == expected
+    assert History.open(tmp_path / "h").pods == 4
+
+
+async def test_what_ended_while_the_recorder_was_down_ended_in_the_gap(tmp_path: Path) -> None:
+    pods = [make_pod(name, node="a") for name in ("completes", "is-deleted", "is-replaced", "stays")]
+    client = make_client(make_node("a"), make_node("goes"), make_node("is-replaced"), *pods, make_pod("waits"))
+    async with recording(client, tmp_path / "h"):
+        pass
+    await finish(client, "completes")
+    for name in ("is-deleted", "is-replaced"):
+        await client.delete(POD, name, "default", grace_period_seconds=0)
+    for name in ("goes", "is-replaced"):
+        await client.delete(NODE, name)
+    await bind(client, "waits", "a")
+    for kind, document in (as_sent(make_node("is-replaced")), as_sent(make_pod("is-replaced", node="a"))):
+        document["metadata"].pop("uid", None)
+        await client.create(kind, document)
+    load(client.server, make_pod("comes-and-completes", node="a"))
+    await finish(client, "comes-and-completes")
+    async with recording(client, tmp_path / "h"):
+        pass
+    history = History.open(tmp_path / "h")
+    assert events_of_pods(tmp_path / "h") == [
+        ("pod_arrived", "is-replaced"),
+        ("pod_bound", "is-replaced"),
+        ("pod_bound", "waits"),
+        ("pod_ended", "completes"),
+        ("pod_ended", "is-deleted"),
+        ("pod_ended", "is-replaced"),
+    ]
+    nodes = [(row.event, row.name) for row in history.rows() if row.kind == "Node" and not row.initial]
+    assert sorted(nodes) == [("node_added", "is-replaced"), ("node_removed", "goes"), ("node_removed", "is-replaced")]
+    (gap,) = history.gaps
+    assert gap.end is not None
+    assert all(gap.begin <= row.time_utc <= gap.end for row in history.rows() if not row.initial)
+
+
+async def test_a_second_recorder_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    async with recording(client, tmp_path / "h"):
+        with pytest.raises(HistoryError, match=r"is being recorded to by process \d+ on .*: name another folder"):
+            await HistoryRecorder(client, tmp_path / "h", "cluster test", pace=QUICK).run()
+        load(client.server, make_pod("later"))
+        await until(lambda: "pod_arrived:later" in lines(tmp_path / "h"))
+    async with recording(client, tmp_path / "h"):
+        pass
+    assert [gap.reason for gap in History.open(tmp_path / "h").gaps] == ["the recorder was not running"]
+    assert not (tmp_path / "h" / ".lock").exists()
+
+
+@pytest.mark.parametrize("freed", [True, False], ids=["the disk has room again", "the disk is full"])
+async def test_a_recorder_that_is_stopped_while_the_disk_is_full_tries_once_more(
+    freed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, disk = make_client(make_node("a")), Disk(monkeypatch)
+    async with recording(client, tmp_path / "h", pace=Pace(tick_seconds=0.01, retry_seconds=3600)) as recorder:
+        disk.full = True
+        load(client.server, make_pod("meanwhile"))
+        await until(lambda: "cannot write to" in recorder.problem)
+        disk.full = not freed
+    disk.full = False
+    history = History.open(tmp_path / "h")
+    assert history.problems == ()
+    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=HistoryManifest)
+    if freed:
+        assert recorder.problem == ""
+        assert "pod_arrived:meanwhile" in lines(tmp_path / "h")
+        assert [gap.reason for gap in history.gaps] == ["nothing could be written (No space left on device)"]
+        assert manifest.end is not None
+    else:
+        assert recorder.problem == f"cannot write to {tmp_path / 'h'}: No space left on device"
+        assert manifest.end is None
+
+
+async def test_a_recorder_that_is_stopped_just_after_the_disk_was_full_tries_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, disk = make_client(make_node("a")), Disk(monkeypatch)
+    async with recording(client, tmp_path / "h", pace=Pace(tick_seconds=0.01, retry_seconds=3600)) as recorder:
+        disk.full = True
+        load(client.server, make_pod("meanwhile"))
+        await asyncio.sleep(0)
+        disk.full = False
+    assert recorder.problem == ""
+    history = History.open(tmp_path / "h")
+    assert "pod_arrived:meanwhile" in lines(tmp_path / "h")
+    assert history.problems == ()

@@ -3,70 +3,25 @@
 import asyncio
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.history.audit_logs import lines
+from tests.history.auditing import WRITES, AuditingTransport
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.waiting import until
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import Client, HttpClient, PatchType, load_kubeconfig
-from bayplan.client.transport import ApiRequest, Response
 from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.http.request_info import read_request_info
-from bayplan.devcluster.in_memory import InMemoryClient, InMemoryTransport
+from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.history.reading import History
 from bayplan.history.recording import HistoryRecorder, Pace
 from bayplan.history.sources.audit import import_audit
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
-
-WRITES = ["create", "update", "patch", "delete", "deletecollection"]
-
-
-class AuditingTransport(InMemoryTransport):
-    """Logs the writes of the embedded API server, with its replies, as kube-apiserver does."""
-
-    def __init__(self, server: ApiServer, log: Path, level: str) -> None:
-        super().__init__(server)
-        self._log = log
-        self._level = level
-
-    async def send(self, request: ApiRequest) -> Response:
-        response = await super().send(request)
-        info = read_request_info(
-            request.method, request.path, {key: str(value) for key, value in request.params.items()}
-        )
-        if info.verb in WRITES:
-            ref = {
-                "resource": info.resource,
-                "namespace": info.namespace,
-                "name": info.name,
-                "apiGroup": info.group,
-                "subresource": info.subresource,
-            }
-            event: dict[str, Any] = {
-                "kind": "Event",
-                "apiVersion": "audit.k8s.io/v1",
-                "level": self._level,
-                "auditID": str(len(self.requests)),
-                "stage": "ResponseComplete",
-                "requestURI": request.path,
-                "verb": info.verb,
-                "objectRef": {key: value for key, value in ref.items() if value},
-                "responseStatus": {"code": response.status},
-                "stageTimestamp": datetime.now(UTC).isoformat(),
-            }
-            if request.body:
-                event["requestObject"] = json.loads(request.body)
-            if self._level == "RequestResponse":
-                event["responseObject"] = json.loads(response.body)
-            with self._log.open("a") as file:
-                file.write(json.dumps(event) + "\n")
-        return response
 
 
 async def a_day(client: Client, folder: Path) -> None:
@@ -144,10 +99,11 @@ async def recorded_day(watching: Client, writing: Client, folder: Path) -> None:
 async def test_a_recording_and_an_audit_log_agree(level: str, tmp_path: Path) -> None:
     server = ApiServer(listen=False)
     load(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
-    client = Client(AuditingTransport(server, tmp_path / "audit.log", level))
-    await recorded_day(InMemoryClient(server), client, tmp_path / "recorded")
+    auditing = AuditingTransport(server, lambda _: level)
+    await recorded_day(InMemoryClient(server), Client(auditing), tmp_path / "recorded")
+    (tmp_path / "audit.log").write_bytes(lines(auditing.log))
     _, problems = import_audit([tmp_path / "audit.log"], tmp_path / "imported")
-    assert problems == []
+    assert [problem for problem in problems if "level Request" not in problem] == []
     assert rows_of(tmp_path / "imported") == rows_of(tmp_path / "recorded")
 
 
@@ -167,5 +123,5 @@ async def test_a_recording_and_the_audit_log_of_kube_apiserver_agree(level: str,
         async with HttpClient(access) as watching, HttpClient(access) as writing:
             await recorded_day(watching, writing, tmp_path / "recorded")
     _, problems = import_audit([log], tmp_path / "imported")
-    assert problems == []
+    assert [problem for problem in problems if "level Request" not in problem] == []
     assert rows_of(tmp_path / "imported") == rows_of(tmp_path / "recorded")

@@ -8,12 +8,13 @@ import pytest
 from click.testing import CliRunner
 from tests.support.commands import bayplan
 
-from bayplan.api.kinds import CRON_JOB, NODE, POD
+from bayplan.api.kinds import CRON_JOB, DEPLOYMENT, NODE, POD
+from bayplan.backtest.sample import write_sample
 from bayplan.cli import main
-from bayplan.history.events import PodArrived, PodEnded
+from bayplan.history.events import ObjectChanged, PodArrived, PodEnded
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
-from bayplan.history.sample import sample_snapshot, write_sample
+from bayplan.history.sample import sample_snapshot
 from bayplan.history.sources.synthesis import Synthesis, synthesize
 from bayplan.insight import Snapshot
 
@@ -21,11 +22,11 @@ from bayplan.insight import Snapshot
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> History:
     folder = tmp_path_factory.mktemp("sample")
-    write_sample(folder, days=2)
+    synthesize(sample_snapshot(), folder, Synthesis(days=2, rollout_days=3.0))
     return History.open(folder)
 
 
-def test_the_sample_is_synthetic_and_complete(sample: History) -> None:
+def test_the_history_is_synthetic_and_complete(sample: History) -> None:
     assert sample.synthetic
     assert (sample.problems, sample.gaps) == ((), ())
     assert sample.length == timedelta(days=2)
@@ -63,15 +64,28 @@ def test_cron_jobs_follow_their_schedules_and_last_as_finished_jobs(sample: Hist
 def test_replicas_follow_the_day(sample: History) -> None:
     replicas, by_hour = 18, {}
     for event in sample.events():
-        if event.key.startswith("shop/web-r1") if isinstance(event, PodArrived | PodEnded) else False:
+        if event.key.startswith("shop/web-") if isinstance(event, PodArrived | PodEnded) else False:
             replicas += 1 if isinstance(event, PodArrived) else -1
         by_hour[event.time.hour] = replicas
     assert by_hour[14] > by_hour[2] > 0
 
 
+def test_workloads_are_scaled_with_their_pods(sample: History) -> None:
+    replicas = {"deployments": 18, "replicasets": 18}
+    pods = 18
+    for event in sample.events():
+        if isinstance(event, ObjectChanged) and event.key.startswith("shop/web"):
+            replicas[event.kind.plural] = event.document["spec"]["replicas"]
+        elif isinstance(event, PodArrived | PodEnded) and event.key.startswith("shop/web-"):
+            pods += 1 if isinstance(event, PodArrived) else -1
+    assert set(replicas.values()) == {pods}
+    assert pods < 18
+    assert "shop/web" in sample.start().of_kind(DEPLOYMENT)
+
+
 def test_the_same_seed_makes_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     write_sample(tmp_path / "here", days=1)
-    script = "import sys; from pathlib import Path; from bayplan.history.sample import write_sample; "
+    script = "import sys; from pathlib import Path; from bayplan.backtest.sample import write_sample; "
     script += "write_sample(Path(sys.argv[1]), days=1)"
     subprocess.run(
         [sys.executable, "-c", script, tmp_path / "there"], check=True, env={"PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"}

@@ -174,7 +174,7 @@ def synthesize_(
 )
 def sample(folder: Path, days: float) -> None:
     """Write the sample history to DIR: a made-up week of a shop with 24 nodes, or as many days of it."""
-    from bayplan.history.sample import write_sample
+    from bayplan.backtest.sample import write_sample
 
     with errors_reported():
         _report(write_sample(folder, days=days), folder, ())

@@ -12,7 +12,7 @@ import msgspec
 
 from bayplan.cli.following import check_readable, stop_signal
 from bayplan.cli.insight.cluster_options import kubeconfig_options
-from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.messages import errors_reported, fail
 
 
 @click.command()
@@ -32,7 +32,8 @@ def record(folder: Path, redact: bool, kubeconfig: str | None, context: str | No
     whatever reason, goes on in the same DIR.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    asyncio.run(_record(folder, redact, kubeconfig, context))
+    with errors_reported():
+        asyncio.run(_record(folder, redact, kubeconfig, context))
 
 
 async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: str | None) -> None:

@@ -60,6 +60,8 @@ _WITH_STATUS_OF_PODS = frozenset(
     }
 )
 """The kinds whose status changes with every pod, and says nothing that the pods don't say."""
+DEEPEST = 100
+"""The deepest nesting of a document: Python and other readers go no deeper than some hundreds."""
 _HEARTBEAT = ("lastHeartbeatTime", "lastTransitionTime")
 _UNUSED_STATUS = ("nodeInfo", "addresses", "daemonEndpoints", "volumesInUse", "volumesAttached", "config")
 """The fields of a node's status that no decision depends on, and some of which change all the time."""
@@ -131,6 +133,39 @@ def _node_status(status: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(condition, dict)
         ]
     return status
+
+
+def document_problem(raw: str) -> str:
+    """Why a stored document can't be used; "" if it can."""
+    if _depth(raw) > DEEPEST:
+        return "is nested too deep"
+    try:
+        document = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return "is not JSON"
+    if not isinstance(document, dict):
+        return "is no object"
+    for field in ("metadata", "spec", "status"):
+        if not isinstance(document.get(field, {}), dict):
+            return f"has a {field} that is no object"
+    if document.get("kind") == POD.kind and "spec" not in document:
+        return "has no spec"
+    return ""
+
+
+def _depth(raw: str) -> int:
+    """How deep a JSON text is nested; 0 for few brackets."""
+    if raw.count("{") + raw.count("[") <= DEEPEST:
+        return 0
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", raw)):
+        depth += 1 if bracket in "{[" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 @lru_cache(4096)

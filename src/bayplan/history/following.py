@@ -91,7 +91,7 @@ class Following:
         uid, node, phase = str(_metadata(obj).get("uid") or ""), str(spec.get("nodeName") or ""), status.get("phase")
         if old is not None and old.ended:
             return
-        if old is None and initial and phase in TERMINATED:  # it used nothing during the history
+        if old is None and phase in TERMINATED:  # it used nothing while it was followed
             known[key] = _Known(uid, document.document, node, ended=True)
             return
         if old is None or old.document != document.document:
@@ -132,7 +132,7 @@ class Following:
         if row.event in {columns.NODE_REMOVED, columns.OBJECT_REMOVED}:
             known.pop(key, None)
         elif row.event == columns.POD_ENDED:
-            known[key] = _Known(row.uid, old.document if old else "", ended=True)
+            known.pop(key, None)  # if it is still there, it is reported as a pod that had ended before
         elif row.event == columns.POD_BOUND:
             known[key] = _Known(row.uid, old.document if old else "", row.node)
         elif row.document:

@@ -22,6 +22,10 @@ import msgspec
 FORMAT = "bayplan-history"
 VERSION = 1
 MANIFEST = "history.json"
+_NAMED = 4
+"""How many kinds the line of a gap names."""
+LOCK = ".lock"
+"""The file that a recorder holds while it writes to the folder."""
 
 POD_ARRIVED, POD_CHANGED, POD_BOUND, POD_ENDED = "pod_arrived", "pod_changed", "pod_bound", "pod_ended"
 NODE_ADDED, NODE_CHANGED, NODE_REMOVED = "node_added", "node_changed", "node_removed"
@@ -112,16 +116,20 @@ class HistoryCounts(msgspec.Struct):
     nodes: int = 0
 
 
-class MissingEvents(msgspec.Struct, frozen=True):
+class MissingEvents(msgspec.Struct, frozen=True, omit_defaults=True):
     """A time of which events are missing, with the reason. `end` is None if the history ended with it."""
 
     begin: Time
     end: Time | None
     reason: str
+    kinds: tuple[str, ...] = ()
+    """The resources whose events are missing, such as `pods`; () for all."""
 
     def __str__(self) -> str:
         until = f"{self.end:%Y-%m-%d %H:%M:%S} UTC" if self.end is not None else "the end"
-        return f"no events from {self.begin:%Y-%m-%d %H:%M:%S} UTC to {until}: {self.reason}"
+        more = f" and {len(self.kinds) - _NAMED} more kinds" if len(self.kinds) > _NAMED else ""
+        what = f" of {', '.join(self.kinds[:_NAMED])}{more}" if self.kinds else ""
+        return f"no events{what} from {self.begin:%Y-%m-%d %H:%M:%S} UTC to {until}: {self.reason}"
 
 
 class HistoryManifest(msgspec.Struct):

@@ -32,6 +32,7 @@ from bayplan.history.events import (
 )
 from bayplan.history.following import kind_of
 from bayplan.history.format import EVENTS, FORMAT, MANIFEST, VERSION, HistoryError, HistoryManifest, MissingEvents, Row
+from bayplan.history.gaps import LostKind, joined
 from bayplan.history.segments import Segment, segments_in
 from bayplan.insight.snapshot import Snapshot, frozen
 from bayplan.insight.sources.documents import stored
@@ -39,6 +40,8 @@ from bayplan.insight.sources.reading import SnapshotError
 
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
 _CHECKED = ("time_utc", "event", "api_version", "kind", "reason", "document")
+_FAR = timedelta(days=366)
+"""How long there may be no events between the begin of a history and the first one, or the last one and its end."""
 _GAPS = frozenset({columns.GAP_BEGAN, columns.GAP_ENDED})
 
 
@@ -83,6 +86,9 @@ class History:
             raise HistoryError(f"{folder} is an empty history: it has no events{why}")
         problems += checked.found()
         begin, end = manifest.begin or checked.first, manifest.end or checked.last
+        if max(checked.first - begin, end - checked.last) > _FAR:
+            problems.append(f"{MANIFEST} has a begin or an end that is far from all events: they count instead")
+            begin, end = checked.first, checked.last
         return cls(
             folder,
             min(begin, checked.first),
@@ -208,7 +214,8 @@ class _Check:
         self.events: Counter[str] = Counter()
         self._problems = problems
         self._open: dict[str, Row] = {}
-        self._gaps: list[MissingEvents] = []
+        self._odd_times = 0
+        self._gaps: list[LostKind] = []
         self._without_document: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         self._back = timedelta()
@@ -217,6 +224,7 @@ class _Check:
 
     def read(self, segment: Segment) -> None:
         documents = segment.documents().keys()
+        self._odd_times += segment.odd_times()
         for row in segment.rows(columns=_CHECKED):
             self.events[row.event] += 1
             if row.event in _GAPS:
@@ -231,22 +239,27 @@ class _Check:
             if row.event not in EVENTS:
                 self._unknown[f"events {row.event!r}"] += 1
             elif row.event not in _WITHOUT_DOCUMENT and row.document not in documents:
+                if row.document in segment.damaged:  # its line has been written
+                    continue
                 self._without_document[f"segment {segment.number}"] += 1
             elif kind_of(row.api_version, row.kind) is None:
                 self._unknown[f"events about {row.api_version} {row.kind}"] += 1
 
     def _gap(self, row: Row) -> None:
-        began = self._open.pop(row.kind, None)
-        if began is not None:
-            self._gaps.append(MissingEvents(began.time_utc, max(row.time_utc, began.time_utc), began.reason))
+        ended = [row.kind] if row.event == columns.GAP_BEGAN or row.kind else list(self._open)
+        for kind in ended:  # the end of a gap of all kinds is the end of those of single kinds
+            began = self._open.pop(kind, None)
+            if began is not None:
+                self._gaps.append(LostKind(began, max(row.time_utc, began.time_utc)))
         if row.event == columns.GAP_BEGAN:
             self._open[row.kind] = row
 
     def gaps(self) -> list[MissingEvents]:
-        left = [MissingEvents(row.time_utc, None, row.reason) for row in self._open.values()]
-        return sorted([*self._gaps, *left], key=lambda gap: gap.begin)
+        return joined([*self._gaps, *(LostKind(row, None) for row in self._open.values())])
 
     def found(self) -> Iterator[str]:
+        if self._odd_times:
+            yield f"{self._odd_times:,} events have times that no cluster has had: they are left out"
         for where, number in self._without_document.items():
             yield f"{where}: the documents of {number:,} events are missing: these events are left out"
         for what, number in self._unknown.items():

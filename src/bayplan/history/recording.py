@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from bayplan.api.kinds import CORE_EVENT, Kind
 from bayplan.client import Client
+from bayplan.client.list_watch import RequestError
 from bayplan.clock import Clock, SystemClock
+from bayplan.file_lock import AlreadyLocked, locked
 from bayplan.history import format as columns
 from bayplan.history.following import Following, HistoryChange, key_of
-from bayplan.history.format import MANIFEST, HistoryError, HistoryManifest, Row, segment_of
+from bayplan.history.format import LOCK, MANIFEST, HistoryError, HistoryManifest, Row, segment_of
+from bayplan.history.gaps import plain
 from bayplan.history.journal import Journal, convert_journal, next_segment
 from bayplan.history.segments import segments_in
 from bayplan.history.writing import prepare_folder, write_manifest
@@ -27,6 +29,7 @@ from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED
 from bayplan.insight.sources.served import LISTING_PAUSE, FollowedKind
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 KINDS = tuple(kind for kind in FOLLOWED if kind is not CORE_EVENT)
 """What is recorded: what a snapshot has, but for events and leases."""
@@ -44,6 +47,8 @@ class Pace:
     """Between two looks at the watches and the disk."""
     retry_seconds: float = 10.0
     """Until the next attempt to write, after the disk was full."""
+    last_seconds: float = 5.0
+    """How long the last attempt may take, when the recorder is stopped meanwhile."""
 
 
 class Redaction(Protocol):
@@ -73,8 +78,8 @@ class HistoryRecorder:
     ) -> None:
         self.synced = asyncio.Event()
         """Set once all kinds were listed, or can't be."""
-        self.problem = ""
-        """Why nothing is recorded now; "" if it is."""
+        self._fault = ""
+        """Why nothing could be written; "" if it could."""
         self._client = client
         self._folder = folder
         self._source = source
@@ -84,18 +89,46 @@ class HistoryRecorder:
         self._clock = clock or SystemClock()
 
     async def run(self) -> None:
-        """Record until cancelled. Raises HistoryError if the folder can't be used."""
+        """Record until cancelled. Raises HistoryError if the folder can't be used, or another process records to it."""
         columns.import_pyarrow()
-        manifest = self._open()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with locked(self._folder / LOCK):
+                await self._record_until_cancelled(self._open())
+        except AlreadyLocked as error:
+            raise HistoryError(
+                f"{self._folder} is being recorded to by {error.holder}: name another folder, or stop that process"
+            ) from None
+        except OSError as error:
+            raise HistoryError(f"cannot write {self._folder}: {error.strerror or error}") from None
+
+    async def _record_until_cancelled(self, manifest: HistoryManifest) -> None:
         reason = "the recorder was not running"
-        while True:
-            try:
+        try:
+            while True:
                 await self._record(manifest, reason)
-            except* OSError as errors:
-                reason = f"nothing could be written ({_first(errors)})"
-                self.problem = f"cannot write to {self._folder}: {_first(errors)}"
+                reason = f"nothing could be written ({self._fault})"
                 logger.warning("%s; retrying in %.0f s", self.problem, self._pace.retry_seconds)
-            await asyncio.sleep(self._pace.retry_seconds)
+                await asyncio.sleep(self._pace.retry_seconds)
+        except asyncio.CancelledError:
+            if self._fault:
+                await self._record_once_more(manifest, f"nothing could be written ({self._fault})")
+            raise
+
+    async def _record_once_more(self, manifest: HistoryManifest, reason: str) -> None:
+        """At the end, after nothing could be written: the disk may have room again, so note what there is now."""
+        self.synced.clear()
+        recording = asyncio.create_task(self._record(manifest, reason), name="record once more")
+        synced = asyncio.create_task(self.synced.wait(), name="wait for the last lists")
+        await asyncio.wait((recording, synced), timeout=self._pace.last_seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in (recording, synced):
+            task.cancel()
+        await asyncio.wait((recording, synced))
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is recorded now; "" if it is."""
+        return f"cannot write to {self._folder}: {self._fault}" if self._fault else ""
 
     def _open(self) -> HistoryManifest:
         path = self._folder / MANIFEST
@@ -119,23 +152,31 @@ class HistoryRecorder:
         return manifest
 
     async def _record(self, manifest: HistoryManifest, reason: str) -> None:
-        """One recording, until it is cancelled, or nothing can be written."""
-        following = Following()
-        resumed = await asyncio.to_thread(_restore, self._folder, following, manifest)
-        session = _Session(self._folder, following, manifest, self._pace, self._clock, self._redaction)
+        """One recording, until it is cancelled, or nothing can be written: then `problem` says why."""
         try:
-            self.problem = ""
-            if resumed is not None:
-                session.write([HistoryChange(Row(resumed, columns.GAP_BEGAN, kind=_ALL, reason=reason))])
-            follows = [_Follow(self._client, kind, session, initial=resumed is None) for kind in self._kinds]
-            async with asyncio.TaskGroup() as tasks:
-                for follow in follows:
-                    tasks.create_task(follow.run(), name=f"record {follow.kind.resource}")
-                tasks.create_task(self._until_listed(follows, session, resumed is not None), name="wait for lists")
-                tasks.create_task(session.keep(follows), name="keep the segments")
-        finally:
-            with suppress(OSError):  # the disk may be full: the journal stays
-                session.finish()
+            following = Following()
+            resumed = await _finished(asyncio.to_thread(_restore, self._folder, following, manifest))
+            session = _Session(self._folder, following, manifest, self._pace, self._clock, self._redaction)
+            self._fault = ""
+            try:
+                await self._follow(session, resumed, reason)
+            finally:
+                try:
+                    session.finish()
+                except OSError as error:  # a cancellation goes on
+                    self._fault = error.strerror or str(error)
+        except* OSError as errors:
+            self._fault = _first(errors)
+
+    async def _follow(self, session: _Session, resumed: datetime | None, reason: str) -> None:
+        if resumed is not None:
+            session.write([HistoryChange(Row(resumed, columns.GAP_BEGAN, kind=_ALL, reason=reason))])
+        follows = [_Follow(self._client, kind, session, initial=resumed is None) for kind in self._kinds]
+        async with asyncio.TaskGroup() as tasks:
+            for follow in follows:
+                tasks.create_task(follow.run(), name=f"record {follow.kind.resource}")
+            tasks.create_task(self._until_listed(follows, session, resumed is not None), name="wait for lists")
+            tasks.create_task(session.keep(follows), name="keep the segments")
 
     async def _until_listed(self, follows: list[_Follow], session: _Session, resumed: bool) -> None:
         while not all(follow.ready for follow in follows):  # noqa: ASYNC110 - a problem sets no event
@@ -202,6 +243,8 @@ class _Session:
         self._journal = Journal(folder, next_segment(folder))
         self._opened = clock.monotonic()
         self._failure: OSError | None = None
+        self.failing: dict[Kind, str] = {}
+        """Why kinds can't be read now."""
         manifest.end = None
         write_manifest(folder, manifest)
 
@@ -213,6 +256,12 @@ class _Session:
             self._journal.append(changes)
         except OSError as error:
             self._failure = error
+
+    def warn(self, kind: Kind, reason: str) -> None:
+        """Log why a kind can't be read, unless others can't be read for the same reason."""
+        if reason not in self.failing.values():
+            logger.warning("%s: %s; retrying, and other kinds may have this problem, too", kind.resource, reason)
+        self.failing[kind] = reason
 
     def note(self, notes: Iterable[str]) -> None:
         """Note what can't be recorded."""
@@ -238,20 +287,14 @@ class _Session:
         self._journal = Journal(self._folder, full.segment + 1)
         self._opened = self.clock.monotonic()
         full.close()
-        conversion = asyncio.create_task(
-            asyncio.to_thread(convert_journal, self._folder, full.segment, self._manifest.counts)
-        )
-        try:
-            await asyncio.shield(conversion)
-        finally:
-            await conversion  # a cancellation waits for it, because the last segment adds to the same counts
+        await _finished(asyncio.to_thread(convert_journal, self._folder, full.segment, self._manifest.counts))
         write_manifest(self._folder, self._manifest)
 
     def finish(self) -> None:
-        """Convert the last segment, and write the manifest. Raises OSError."""
+        """Convert the last segment, and write the manifest. Raises OSError, also if something could not be written."""
         self._journal.close()
         if self._failure is not None:
-            return
+            raise self._failure
         convert_journal(self._folder, self._journal.segment, self._manifest.counts)
         self._manifest.end = self.clock.now()
         write_manifest(self._folder, self._manifest)
@@ -272,6 +315,10 @@ class _Follow(FollowedKind):
         self._contact = session.clock.now()
         """When the server is known to have sent everything."""
         self._in_gap = False
+
+    def failed(self, kind: Kind, error: RequestError, pause: float) -> None:
+        """See FollowedKind: an outage fails the requests of all kinds, again and again, and is one warning."""
+        self._session.warn(kind, plain(str(error)))
 
     def decode(self, raw: bytes) -> dict[str, Any]:
         """See FollowedKind."""
@@ -321,6 +368,7 @@ class _Follow(FollowedKind):
             reason = "the API server could not be read" if self._session.redaction is not None else problem
             self._begin_gap(self._contact, reason)
         elif not self._watch.problem:
+            self._session.failing.pop(self.kind, None)
             if self._in_gap:
                 self._end_gap(now)
             self._contact = now
@@ -337,6 +385,15 @@ class _Follow(FollowedKind):
 
 
 _object = msgspec.json.Decoder(dict[str, Any])
+
+
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work in a thread. A cancellation waits for it, because what follows uses the same files."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        await task
 
 
 def _first(errors: BaseExceptionGroup[OSError]) -> str:

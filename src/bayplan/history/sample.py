@@ -1,19 +1,25 @@
-"""The sample history: a week of a small shop, made up at first use, for those who have no history yet."""
+"""The cluster of the sample history: a small shop, with the workloads whose arrivals are made up from it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from hashlib import blake2b
 from typing import Any
 
-from bayplan.history.format import HistoryManifest
-from bayplan.history.sources.synthesis import Synthesis, synthesize
+from lightkube.models.core_v1 import PodTemplateSpec
+
+from bayplan.api.objects import convert
+from bayplan.devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.insight.snapshot import Snapshot
 
 TAKEN = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 """The moment of its snapshot: a Monday, at the peak of the day."""
 _NAMESPACE = "shop"
+_REVISION = "deployment.kubernetes.io/revision"
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""What generated names end with."""
+_SUFFIX = 5
 _ZONES = ("eu-1a", "eu-1b", "eu-1c")
 _NODES = 24
 _SERVICES = {
@@ -39,11 +45,6 @@ _CRON_JOBS = {
 }
 
 
-def write_sample(folder: Path, *, days: float = 7.0) -> HistoryManifest:
-    """Write the sample history to a folder that is new or empty. It is the same each time. Raises HistoryError."""
-    return synthesize(sample_snapshot(), folder, Synthesis(days=days, rollout_days=3.0))[0]
-
-
 def sample_snapshot() -> Snapshot:
     """The cluster that the sample history is made up from: 24 nodes in three zones, and the workloads of a shop."""
     return Snapshot.of(_objects(), source="the sample cluster", taken=TAKEN)
@@ -56,18 +57,21 @@ def _objects() -> Iterator[dict[str, Any]]:
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
     place = 0
     for name, (replicas, cpu, memory) in _SERVICES.items():
-        yield from _deployment(name, replicas, cpu, memory)
+        version = _version(name, cpu, memory)
+        yield from _deployment(name, version, replicas, cpu, memory)
+        owner = _owner("apps/v1", "ReplicaSet", f"{name}-{version}")
         for number in range(replicas):
-            yield _pod(
-                f"{name}-r1-{number}", name, _owner("apps/v1", "ReplicaSet", f"{name}-r1"), cpu, memory, nodes[place]
-            )
+            labels = {"app": name, POD_TEMPLATE_HASH: version}
+            yield _pod(generated(owner["name"], str(number)), labels, owner, cpu, memory, nodes[place])
             place = (place + 1) % _NODES
     for name, (replicas, cpu, memory) in _DATABASES.items():
         yield _workload(
             "apps/v1", "StatefulSet", name, {"replicas": replicas, "serviceName": name, **_selecting(name, cpu, memory)}
         )
         for number in range(replicas):
-            yield _pod(f"{name}-{number}", name, _owner("apps/v1", "StatefulSet", name), cpu, memory, nodes[place])
+            labels = {"app": name, "statefulset.kubernetes.io/pod-name": f"{name}-{number}"}
+            owner = _owner("apps/v1", "StatefulSet", name)
+            yield _pod(f"{name}-{number}", labels, owner, cpu, memory, nodes[place])
             place = (place + 1) % _NODES
     for name, (schedule, pods, seconds, cpu, memory) in _CRON_JOBS.items():
         template = {
@@ -112,11 +116,32 @@ def _selecting(name: str, cpu: str, memory: str) -> dict[str, Any]:
     return {"selector": {"matchLabels": {"app": name}}, "template": template}
 
 
-def _deployment(name: str, replicas: int, cpu: str, memory: str) -> Iterator[dict[str, Any]]:
+def generated(prefix: str, of: str) -> str:
+    """A name as controllers generate them, which follows from `of`."""
+    digest = blake2b(f"{prefix} {of}".encode(), digest_size=_SUFFIX).digest()
+    return f"{prefix}-" + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest)
+
+
+def _version(name: str, cpu: str, memory: str) -> str:
+    """The hash of a Deployment's template, which its ReplicaSet and pods have in their names and labels."""
+    return pod_template_hash(convert(PodTemplateSpec, _selecting(name, cpu, memory)["template"]), None)
+
+
+def _deployment(name: str, version: str, replicas: int, cpu: str, memory: str) -> Iterator[dict[str, Any]]:
     spec = {"replicas": replicas, **_selecting(name, cpu, memory)}
-    yield _workload("apps/v1", "Deployment", name, spec)
-    owned = _workload("apps/v1", "ReplicaSet", f"{name}-r1", spec)
-    owned["metadata"]["ownerReferences"] = [_owner("apps/v1", "Deployment", name)]
+    deployment = _workload("apps/v1", "Deployment", name, spec)
+    deployment["metadata"]["annotations"] = {_REVISION: "1"}
+    yield deployment
+    template = {**spec["template"], "metadata": {"labels": {"app": name, POD_TEMPLATE_HASH: version}}}
+    selector = {"matchLabels": {"app": name, POD_TEMPLATE_HASH: version}}
+    owned = _workload(
+        "apps/v1", "ReplicaSet", f"{name}-{version}", {"replicas": replicas, "selector": selector, "template": template}
+    )
+    owned["metadata"] |= {
+        "annotations": {_REVISION: "1"},
+        "labels": selector["matchLabels"],
+        "ownerReferences": [_owner("apps/v1", "Deployment", name)],
+    }
     yield owned
     yield {
         "apiVersion": "v1",
@@ -142,7 +167,7 @@ def _owner(api_version: str, kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{kind}-{name}", "controller": True}
 
 
-def _pod(name: str, app: str, owner: dict[str, Any], cpu: str, memory: str, node: str) -> dict[str, Any]:
+def _pod(name: str, labels: dict[str, str], owner: dict[str, Any], cpu: str, memory: str, node: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -150,7 +175,7 @@ def _pod(name: str, app: str, owner: dict[str, Any], cpu: str, memory: str, node
             "name": name,
             "namespace": _NAMESPACE,
             "uid": f"uid-{name}",
-            "labels": {"app": app},
+            "labels": labels,
             "ownerReferences": [owner],
             "creationTimestamp": "2026-03-01T00:00:00Z",
         },

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
+from bayplan.history.documents import document_problem
 from bayplan.history.format import (
     FORMAT,
     VERSION,
@@ -26,12 +28,17 @@ from bayplan.history.format import (
     segment_of,
 )
 
+MOST_ROWS, MOST_BYTES = 2_000_000, 512 * 2**20
+"""The rows of a segment, and the bytes of one of its files when they are read: ten times what Bayplan writes."""
 _BATCH = 10_000
 """Rows that are in memory at a time."""
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Row) if field.type is str)
 """The columns in which null stands for ""."""
 _TIMES = frozenset({"time_utc", "created_utc", "started_utc"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Times before and after these are damaged: no cluster has had them."""
+_MICROSECONDS = tuple(int((each - _EPOCH).total_seconds()) * 10**6 for each in (_FIRST, _LAST))
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Row)}
 
 
@@ -42,6 +49,8 @@ class Segment:
     folder: Path
     number: int
     in_journal: bool
+    damaged: frozenset[str] = frozenset()
+    """The keys of documents that can't be used."""
 
     def rows(self, *, initial: bool | None = None, columns: Collection[str] = Row.__struct_fields__) -> Iterator[Row]:
         """What happened, in the order of the file.
@@ -52,23 +61,39 @@ class Segment:
         if lines is not None:
             yield from (line for line in lines if isinstance(line, Row) and initial in {None, line.initial})
             return
-        pa = import_pyarrow()
         read = [name for name in Row.__struct_fields__ if name in columns or name == "initial"]
-        with pa.parquet.ParquetFile(events_file(self.folder, self.number)) as file:
+        pa = import_pyarrow()
+        with _opened(pa, events_file(self.folder, self.number), event_schema(pa)) as file:
             for whole in file.iter_batches(_BATCH, columns=read):
                 chosen = whole["initial"] if initial else pa.compute.invert(whole["initial"])
                 batch = whole if initial is None else whole.filter(chosen)
                 if batch.num_rows:
-                    yield from map(Row, *(_values(batch, name, read) for name in Row.__struct_fields__))
+                    made = map(Row, *(_values(batch, name, read) for name in Row.__struct_fields__))
+                    yield from (row for row in made if row.time_utc is not None)
+
+    def odd_times(self) -> int:
+        """The number of rows that are left out because of their times. Those of a journal have a line each."""
+        if self.in_journal:
+            return 0
+        pa = import_pyarrow()
+        with _opened(pa, events_file(self.folder, self.number), event_schema(pa)) as file:
+            columns = (batch["time_utc"] for batch in file.iter_batches(_BATCH, columns=["time_utc"]))
+            return sum(_time(number) is None for column in columns for number in column.cast("int64").to_pylist())
 
     def documents(self) -> dict[str, str]:
-        """The JSON of each document by its key."""
+        """The JSON of each document by its key, but for damaged ones."""
+        return {key: json for key, json in self.stored_documents() if key not in self.damaged}
+
+    def stored_documents(self) -> Iterator[tuple[str, str]]:
+        """The keys and the texts of all documents."""
         lines = self._lines()
         if lines is not None:
-            return {line.document: line.json for line in lines if isinstance(line, HistoryDocument)}
+            yield from ((line.document, line.json) for line in lines if isinstance(line, HistoryDocument))
+            return
         pa = import_pyarrow()
-        table = pa.parquet.read_table(documents_file(self.folder, self.number), columns=["document", "json"])
-        return dict(zip(table["document"].to_pylist(), table["json"].to_pylist(), strict=True))
+        with _opened(pa, documents_file(self.folder, self.number), document_schema(pa)) as file:
+            for batch in file.iter_batches(_BATCH, columns=["document", "json"]):
+                yield from zip(_words(batch["document"]), _words(batch["json"]), strict=True)
 
     def _lines(self) -> Iterator[Row | HistoryDocument] | None:
         """The lines of the journal; None if there is none, or none any longer because a recorder has converted it."""
@@ -86,14 +111,33 @@ def _values(batch: Any, name: str, read: Collection[str]) -> Iterable[Any]:
         return repeat(_DEFAULTS[name])
     column = batch[name]
     if name in _TEXTS:
-        coded = column.dictionary_encode()
-        words = [*coded.dictionary.to_pylist(), ""]
-        return [words[code] for code in coded.indices.fill_null(-1).to_pylist()]
+        return _words(column)
     if name in _TIMES:
-        numbers = column.cast("int64").to_pylist()
-        return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
+        return [_time(number) for number in column.cast("int64").to_pylist()]
     values: list[Any] = column.to_pylist()
     return values
+
+
+def _words(column: Any) -> list[str]:
+    """The texts of a column that is dictionary-encoded: equal ones are one object. Null is ""."""
+    words = [*column.dictionary.to_pylist(), ""]
+    return [words[code] for code in column.indices.fill_null(-1).to_pylist()]
+
+
+def _time(number: int | None) -> datetime | None:
+    """A time by its microseconds; None for one that no clock of a cluster has shown."""
+    if number is None or not _MICROSECONDS[0] <= number < _MICROSECONDS[1]:
+        return None
+    return _EPOCH + timedelta(microseconds=number)
+
+
+@contextmanager
+def _opened(pa: Any, path: Path, schema: Any) -> Iterator[Any]:
+    """An open Parquet file whose texts are read as dictionaries, so that a text in a million rows is one."""
+    found = pa.parquet.read_schema(path).names
+    texts = [field.name for field in schema if pa.types.is_string(field.type) and field.name in found]
+    with pa.parquet.ParquetFile(path, read_dictionary=texts) as file:
+        yield file
 
 
 def segments_in(folder: Path, problems: list[str]) -> Iterator[Segment]:
@@ -108,7 +152,7 @@ def segments_in(folder: Path, problems: list[str]) -> Iterator[Segment]:
             if problem:
                 problems.append(f"{problem}: this segment is left out")
             else:
-                yield Segment(folder, number, in_journal=False)
+                yield _checked(Segment(folder, number, in_journal=False), documents_file(folder, number), problems)
         elif journal_file(folder, number).exists():
             yield from _journal(folder, number, problems)
 
@@ -126,7 +170,16 @@ def _journal(folder: Path, number: int, problems: list[str]) -> Iterator[Segment
     if bad:
         problems.append(f"{path.name}: {bad[0]}" + (f", and {len(bad) - 1} lines more" if bad[1:] else ""))
     if found:
-        yield Segment(folder, number, in_journal=True)
+        yield _checked(Segment(folder, number, in_journal=True), path, problems)
+
+
+def _checked(segment: Segment, path: Path, problems: list[str]) -> Segment:
+    """A segment that knows which of its documents are damaged. `problems` gets a line for them."""
+    found = {key: problem for key, raw in segment.stored_documents() if (problem := document_problem(raw))}
+    for key, problem in islice(found.items(), 1):
+        more = f", and {len(found) - 1:,} more are damaged" if found.keys() - {key} else ""
+        problems.append(f"{path.name}: document {key} {problem}{more}: the events that need it are left out")
+    return replace(segment, damaged=frozenset(found))
 
 
 def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row | HistoryDocument]:
@@ -134,7 +187,10 @@ def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row 
     with file:
         for number, line in enumerate(file, start=1):
             try:
-                yield (_document if line.startswith(b'{"document":') else _row).decode(line)
+                found = (_document if line.startswith(b'{"document":') else _row).decode(line)
+                if isinstance(found, Row) and not _FIRST <= found.time_utc < _LAST:
+                    raise ValueError(f"{found.time_utc} is no time of a cluster")
+                yield found
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 if bad is None:
                     continue
@@ -163,9 +219,19 @@ def _parquet_problem(folder: Path, number: int) -> str:
 
 def _file_problem(pa: Any, path: Path, schema: Any) -> str:
     try:
-        with pa.parquet.ParquetFile(path) as file:
+        with _opened(pa, path, schema) as file:
+            if file.metadata.num_rows > MOST_ROWS:
+                return (
+                    f"it has {file.metadata.num_rows:,} rows, and this Bayplan reads up to {MOST_ROWS:,} of a segment"
+                )
+            size = sum(file.metadata.row_group(each).total_byte_size for each in range(file.metadata.num_row_groups))
+            if size > MOST_BYTES:
+                return f"it has {size / 2**20:,.0f} MiB when it is read: more than {MOST_BYTES / 2**20:,.0f}"
             found = file.schema_arrow
-            metadata = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+            metadata = {
+                key.decode(errors="replace"): value.decode(errors="replace")
+                for key, value in (found.metadata or {}).items()
+            }
             if metadata.get("format") not in {FORMAT, None}:
                 return f"it is a {metadata['format']}, not a {FORMAT}"
             number = metadata.get("version", "1")
@@ -175,8 +241,10 @@ def _file_problem(pa: Any, path: Path, schema: Any) -> str:
                 index = found.get_field_index(field.name)
                 if index < 0:
                     return f"it has no column {field.name}"
-                if found.field(index).type != field.type:
-                    return f"its column {field.name} has type {found.field(index).type}, not {field.type}"
+                kind = found.field(index).type
+                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+                if kind != field.type:
+                    return f"its column {field.name} has type {kind}, not {field.type}"
             for batch in file.iter_batches(_BATCH, columns=schema.names):
                 batch.validate(full=True)
                 for field in schema:
@@ -184,6 +252,6 @@ def _file_problem(pa: Any, path: Path, schema: Any) -> str:
                         return f"its column {field.name} has nulls"
     except FileNotFoundError:
         return "there is no such file"
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         return f"it is truncated or damaged ({' '.join(str(error).split())})"
     return ""

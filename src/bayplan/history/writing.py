@@ -15,6 +15,7 @@ from bayplan.file_replacement import replacing
 from bayplan.history import format as columns
 from bayplan.history.following import HistoryChange
 from bayplan.history.format import (
+    LOCK,
     MANIFEST,
     HistoryCounts,
     HistoryDocument,
@@ -101,7 +102,7 @@ def prepare_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(path.name == MANIFEST or segment_of(path) is not None for path in folder.iterdir()):
         raise HistoryError(f"{folder} has a history already: name another folder, or remove it first")
-    if any(folder.iterdir()):
+    if any(path.name != LOCK for path in folder.iterdir()):
         raise HistoryError(f"{folder} has other files: a history needs a folder of its own")
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from io import SEEK_END, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -21,6 +22,8 @@ from bayplan.history.format import HistoryError
 from bayplan.history.sources.problems import Problems
 from bayplan.insight.sources.inflating import MAGIC
 
+HTTP_FAILURE = 300
+"""The lowest status of a reply that says that nothing was done."""
 LONGEST_LINE = 64 * 2**20
 """Bytes of a line. A file in one piece may be as large as this, too."""
 _CHUNK = 2**18
@@ -48,6 +51,27 @@ class AuditEvent(msgspec.Struct):
     """An object; a list for a JSON patch."""
     response: dict[str, Any] | None = None
     id: str = ""
+    user: str = ""
+    """The name of the client."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The query of the request, where the log has its URI."""
+        return dict(parse_qsl(self.uri.partition("?")[2], keep_blank_values=True))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the API server has refused the request."""
+        response = self.response or {}
+        return self.code >= HTTP_FAILURE or (response.get("kind"), response.get("status")) == ("Status", "Failure")
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether the request changed nothing, as its client wanted."""
+        options = self.request if isinstance(self.request, dict) else {}
+        nested = options.get("deleteOptions")  # of an Eviction
+        given = (options, nested if isinstance(nested, dict) else {})
+        return "dryRun" in self.parameters or any(options.get("dryRun") for options in given)
 
 
 def audit_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -204,7 +228,16 @@ def _event(value: dict[str, Any], where: str, problems: Problems) -> AuditEvent 
         _request(value.get("requestObject")),
         _object(value.get("responseObject")),
         str(value["auditID"]),
+        _user(value.get("user")),
     )
+
+
+def _user(value: Any) -> str:
+    return str(_mapping(value).get("username") or "")
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _object(value: Any) -> dict[str, Any] | None:
@@ -225,6 +258,7 @@ _AKS = {
     "RequestObject": "requestObject",
     "ResponseObject": "responseObject",
     "ResponseStatus": "responseStatus",
+    "User": "user",
     "RequestReceivedTime": "requestReceivedTimestamp",
     "StageReceivedTime": "stageTimestamp",
     "TimeGenerated": "requestReceivedTimestamp",
@@ -279,6 +313,7 @@ def gke_event(entry: dict[str, Any], where: str, problems: Problems) -> AuditEve
         _request(payload.get("request")),
         _object(payload.get("response")),
         str(entry.get("insertId") or ""),
+        _user({"username": _mapping(payload.get("authenticationInfo")).get("principalEmail")}),
     )
 
 

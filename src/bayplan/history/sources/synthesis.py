@@ -21,7 +21,7 @@ from typing import Any
 
 from bayplan.api.kinds import CRON_JOB, JOB, NODE, POD
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, parse
-from bayplan.history.following import TERMINATED, Following, HistoryChange, key_of, moment
+from bayplan.history.following import TERMINATED, Following, HistoryChange, key_of, kind_of, moment
 from bayplan.history.format import HistoryError, HistoryManifest
 from bayplan.history.sources.arrivals import Arrivals, at_begin
 from bayplan.history.sources.problems import Problems
@@ -162,6 +162,8 @@ class _Maker:
         time = self._begin + _STEP
         while time < self.end:
             target = max(1, round(whole * self._level(time))) if scales else len(living)
+            if target != len(living):
+                yield from self._scaled(workload, target, time)
             while len(living) > target:
                 gone = living.pop(rng.randrange(len(living)))
                 yield from self.following.removed(POD, gone, time + _jitter(rng))
@@ -175,6 +177,20 @@ class _Maker:
                 number += len(living)
                 rollout = self._next_rollout(rng, time)
             time += _STEP
+
+    def _scaled(self, workload: _Workload, replicas: int, time: datetime) -> Iterator[HistoryChange]:
+        """The controller of pods, and its own one, such as a Deployment, have another number of replicas."""
+        owner: Mapping[str, Any] = workload.owner
+        for _ in range(2):
+            kind = kind_of(str(owner.get("apiVersion")), str(owner.get("kind")))
+            key = f"{workload.namespace}/{owner.get('name')}"
+            document = self._snapshot.document(kind, key) if kind is not None else None
+            if kind is None or document is None:
+                return
+            spec = {**(document.get("spec") or {}), "replicas": replicas}
+            yield from self.following.put(kind, {**document, "spec": spec}, time)
+            owners = document["metadata"].get("ownerReferences") or ()
+            owner = next((each for each in owners if each.get("controller")), {})
 
     def _roll_out(self, workload: _Workload, living: list[str], time: datetime, number: int) -> Iterator[HistoryChange]:
         """Replace all pods one after the other, before the next step."""
