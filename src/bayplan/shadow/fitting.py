@@ -84,14 +84,16 @@ class LikelyConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FitOfConfiguration:
     """How well configurations explain bindings: the log likelihood of all, and which bindings fit; one row each."""
 
     likelihood: Floats
     fits: npt.NDArray[np.bool_]
 
 
-def fit(configurations: Sequence[LikelyConfiguration], profile: Profile, bindings: Sequence[ScoredBinding]) -> Fit:
+def fit(
+    configurations: Sequence[LikelyConfiguration], profile: Profile, bindings: Sequence[ScoredBinding]
+) -> FitOfConfiguration:
     """Return how well each configuration explains each binding."""
     names = sorted({name for each in bindings for name in each.columns})
     weights = _weights(configurations, names)
@@ -110,7 +112,7 @@ def fit(configurations: Sequence[LikelyConfiguration], profile: Profile, binding
             totals = weights @ np.stack([binding.columns.get(name, nothing) for name in names])
             chance, fits[:, index] = _chances(totals, np.minimum(share, 1.0), binding)
         likelihood += np.log((1 - _BY_CHANCE) * chance + _BY_CHANCE / binding.feasible)
-    return Fit(likelihood, fits)
+    return FitOfConfiguration(likelihood, fits)
 
 
 def _weights(configurations: Sequence[LikelyConfiguration], names: Sequence[str]) -> Floats:

@@ -30,7 +30,7 @@ def snapshot(source: SourceOptions, file: Path, redact: bool, at: str | None) ->
 
     The file never has Secrets or ConfigMaps. The cluster is only read.
     """
-    moment = moment_of(source, at)
+    moment = moment_of(source, at, ())
     with errors_reported():
         found = source.read() if moment is None else moment.read()
     found.save(file, redact=redact)
