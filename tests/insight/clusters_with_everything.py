@@ -420,6 +420,6 @@ def _damage(documents, rng):
     elif how == "dangling":
         holder[last] = "gone" if isinstance(holder[last], str) else holder[last]
     else:
-        *_, other = rng.choice(list(paths_in(rng.choice(documents))))
+        *_, other = rng.choice([*paths_in(rng.choice(documents)), ("odd",)])
         if isinstance(holder, dict):
             holder[other] = holder.pop(last)
