@@ -372,7 +372,7 @@ def everything():
 
 def paths_in(value, path=()):
     """All places in a document, but not those that say which object it is."""
-    if path:
+    if path not in {(), ("metadata",)}:
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
@@ -380,10 +380,7 @@ def paths_in(value, path=()):
             yield from paths_in(each, (*path, key))
 
 
-_IDENTITY = {("apiVersion",), ("kind",), ("metadata",)} - {("metadata",)} | {
-    ("metadata", "name"),
-    ("metadata", "namespace"),
-}
+_IDENTITY = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
 
 
 def damaged(documents, rng):
@@ -423,6 +420,6 @@ def _damage(documents, rng):
     elif how == "dangling":
         holder[last] = "gone" if isinstance(holder[last], str) else holder[last]
     else:
-        *_, other = rng.choice(list(paths_in(rng.choice(documents))))
+        *_, other = rng.choice([*paths_in(rng.choice(documents)), ("odd",)])
         if isinstance(holder, dict):
             holder[other] = holder.pop(last)
