@@ -91,7 +91,8 @@ def test_objects_that_stay_are_the_same_bytes(sample):
     here, there = moments.snapshot(100), moments.snapshot(101)
     shared = here.of_kind(POD).keys() & there.of_kind(POD).keys()
     assert len(shared) > 50
-    assert all(here.of_kind(POD)[key] is there.of_kind(POD)[key] for key in shared)
+    changed = [key for key in shared if here.of_kind(POD)[key] is not there.of_kind(POD)[key]]
+    assert len(changed) <= 1  # a step changes one object at most
 
 
 def test_steps_of_a_small_history(small):
