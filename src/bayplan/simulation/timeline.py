@@ -216,10 +216,10 @@ class Timeline(Outcomes):
 
     # Pods
 
-    def arrive(self, pod: PodInfo, runs: float | None = None) -> None:
+    def arrive(self, pod: PodInfo, runs: float | None = None, returns: bool | None = None) -> None:
         """Let a pod arrive, as `PodArrives` says."""
         self._latest[pod.uid] = pod.uid
-        self._arrive(pod, Life(pod.key, pod.uid, pod.uid, self.now, runs))
+        self._arrive(pod, Life(pod.key, pod.uid, pod.uid, self.now, runs, returns=returns))
 
     def _arrive(self, pod: PodInfo, life: Life) -> None:
         other = self.world.pod(pod.key)
@@ -269,9 +269,10 @@ class Timeline(Outcomes):
         for follower in self._followers:
             follower.evicted(pod, life)
         controllers = self.behaviour.controllers
-        if controllers.replaces(pod) and not controllers.waits_until_gone(pod):
+        if self._returns(pod, life) and not controllers.waits_until_gone(pod):
             self.after(controllers.seconds, self._replace, pod, life)
-        self.after(self.behaviour.termination.of(pod), self._leave, pod.uid, why)
+        has_started = life.bound_at is not None and self.now - life.bound_at >= self.behaviour.startup.of(pod)
+        self.after(self.behaviour.termination.of(pod) if has_started else 0.0, self._leave, pod.uid, why)
 
     def _leave(self, uid: str, why: Leaving) -> None:
         """Remove a pod. One that is gone already is ignored."""
@@ -288,7 +289,7 @@ class Timeline(Outcomes):
                 follower.evicted(pod, life)
             follower.gone(pod, life)
         controllers = self.behaviour.controllers
-        if not life.leaving.is_eviction or not controllers.replaces(pod):
+        if not life.leaving.is_eviction or not self._returns(pod, life):
             if self._latest.get(life.origin) == uid:
                 self._finish(life.origin)
         elif controllers.waits_until_gone(pod) or not evicted:
@@ -304,7 +305,11 @@ class Timeline(Outcomes):
         number = life.number + 1
         replacement = self.behaviour.controllers.replacement(pod, number)
         self._latest[life.origin] = replacement.uid
-        self._arrive(replacement, Life(replacement.key, replacement.uid, life.origin, self.now, life.runs, number))
+        again = Life(replacement.key, replacement.uid, life.origin, self.now, life.runs, number, returns=life.returns)
+        self._arrive(replacement, again)
+
+    def _returns(self, pod: PodInfo, life: Life) -> bool:
+        return self.behaviour.controllers.replaces(pod) if life.returns is None else life.returns
 
     def _finish(self, origin: str) -> None:
         if self._latest.pop(origin, None) is not None:

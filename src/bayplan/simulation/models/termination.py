@@ -11,7 +11,10 @@ DEFAULT_GRACE = 30
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """An evicted pod takes `seconds` to end, but never longer than its `terminationGracePeriodSeconds`."""
+    """An evicted pod takes `seconds` to end, but never longer than its `terminationGracePeriodSeconds`.
+
+    One that has not started yet is gone at once.
+    """
 
     seconds: float = 5.0
 
