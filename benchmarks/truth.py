@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support.control_plane import ASSETS
+
 from truth_run import run
 from truth_table import CANDIDATES, FIRST, SECOND, Experiment, configuration_of, write_between_markers
 from truth_workload import Size
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=usual.pods)
     parser.add_argument("--seconds", type=float, default=usual.seconds, help="how long a run takes")
     parser.add_argument("--seed", type=int, default=usual.seed, help="chooses the workload")
+    parser.add_argument("--seeds", type=int, default=5, help="with how many seeds is foretold")
     parser.add_argument("--only", action="append", choices=[FIRST, SECOND, *CANDIDATES], help="run only this one")
     parser.add_argument("--again", action="store_true", help="run nothing: foretell of the runs that are there")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table between the markers of this page")
@@ -53,7 +55,9 @@ def main() -> None:
             shutil.rmtree(options.runs / name, ignore_errors=True)
             asyncio.run(run(options.runs / name, size, configuration_of(CANDIDATES.get(name, {}))))
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    experiment = Experiment(options.runs, size)
+        if options.only:
+            return
+    experiment = Experiment(options.runs, size, options.seeds)
     table = experiment.table()
     print(table)
     if options.write is not None:

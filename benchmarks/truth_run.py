@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
-from truth_workload import URGENT, Action, Size, nodes_of, workload_of
 
 from bayplan.api.kinds import NODE, PRIORITY_CLASS
 from bayplan.client import ApiError, HttpClient, load_kubeconfig
@@ -22,6 +21,7 @@ from bayplan.clock import RunningClock
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets
+from truth_workload import URGENT, Action, Size, nodes_of, workload_of
 
 PATIENCE = 120.0
 
@@ -57,7 +57,7 @@ async def _cluster(client: HttpClient, size: Size) -> AsyncIterator[None]:
         running = [tasks.create_task(part.run()) for part in (informers, kubelets, manager)]
         try:
             async with asyncio.timeout(PATIENCE):
-                while not await _all_ready(client, size.nodes):
+                while not await _all_ready(client, size.nodes):  # noqa: ASYNC110 - others make them ready
                     await asyncio.sleep(0.2)
             yield
         finally:

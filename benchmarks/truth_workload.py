@@ -113,7 +113,7 @@ class _Workload:
 
     def _jobs(self, number: int) -> Iterator[Action]:
         for index in self._number(number):
-            name, pods = f"batch-{index}", self._chance.randint(4, 10)
+            name, pods = f"train{index}", self._chance.randint(4, 10)
             runs = {RUN_SECONDS: f"{self._chance.uniform(8, 35):.1f}"}
             requests = self._requests(self._chance.choice((0.5, 0.5, 1, 1)), self._chance.choice((0.5, 1, 2)))
             template = self._template(name, requests, annotations=runs, restartPolicy="Never")

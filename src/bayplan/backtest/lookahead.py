@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE
+from bayplan.backtest.delays import RecordedDelays
 from bayplan.backtest.needs import UNREADABLE, Kin, Needs, RecordedPod
 from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
@@ -32,8 +33,10 @@ class Lookahead:
         initial_runs: the same for the pods that were there at the begin, by uid.
         pools: the groups of nodes.
         schedulers: how many pods each scheduler name has.
+        delays: how long bindings, terminations and replacements took.
         needs: which pods have replaced which.
         bindings: how many pods got a node.
+        longest_grace: the longest grace period of any pod, in seconds.
         recorded: what a meter shows of the history.
         odd: objects that can't be read, one line each.
     """
@@ -44,9 +47,11 @@ class Lookahead:
         self.pools: dict[PoolKey, NodePool] = {}
         self.schedulers: Counter[str] = Counter()
         self.bindings = 0
+        self.longest_grace = 0.0
         self.odd: list[str] = []
         self._begin = history.begin
-        self.needs = Needs()
+        self.delays = RecordedDelays()
+        self.needs = Needs(self.delays)
         self._seen: dict[str, RecordedPod] = {}
         self._node_pool: dict[str, NodePool] = {}
         self._daemons_for: dict[str, NodePool] = {}
@@ -97,6 +102,7 @@ class Lookahead:
         target = target_of(document) if kin.service is None else ""
         found = self._seen[uid] = RecordedPod(key, uid, index, at, kin, size, target)
         self.needs.arrived(found)
+        self.longest_grace = max(self.longest_grace, kin.grace)
         return found
 
     def _read(self, event: object) -> None:
@@ -132,6 +138,8 @@ class Lookahead:
         if pod.kin.service is not None:
             self.bindings += 1
             wait = None if pod.index < 0 else max(at - pod.arrived, 0.0)
+            if wait is not None:
+                self.delays.waited(wait)
             self._meter.pod_bound(at, key, node, pod.kin.service, wait, pod.size)
 
     def _ended(self, at: float, key: str, uid: str, reason: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bayplan.api.kinds import DAEMON_SET, STATEFUL_SET
+from bayplan.backtest.delays import RecordedDelays
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.latest import Latest
 from bayplan.simulation.meter import Size
@@ -47,6 +48,11 @@ class Kin:
     grace: float
     has_owner: bool
     service: str | None
+
+    @property
+    def waits_until_gone(self) -> bool:
+        """Whether the pod is replaced only once it is gone."""
+        return self.named or self.slot[1:2] == (DAEMON_SET.kind,)
 
     @classmethod
     def of(cls, pod: PodInfo) -> Kin:
@@ -117,7 +123,8 @@ class Needs:
         returning: the uids of victims without an owner that were created again by whatever had created them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, delays: RecordedDelays) -> None:
+        self._delays = delays
         self.origins: dict[str, str] = {}
         self.over: set[str] = set()
         self.returning: set[str] = set()
@@ -190,7 +197,10 @@ class Needs:
     def _replace(self, victim: _Victim, pod: RecordedPod) -> None:
         victim.replacement = pod
         self._replaced[pod.uid] = victim.pod.uid
-        if not victim.pod.kin.has_owner:
+        kin = victim.pod.kin
+        if kin.has_owner:
+            self._delays.replaced(kin.groups[0][0], victim.ended - pod.arrived, when_gone=kin.waits_until_gone)
+        else:
             self.returning.add(victim.pod.uid)
 
     def settle(

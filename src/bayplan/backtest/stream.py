@@ -86,6 +86,8 @@ class Stream:
         """The uids of pods that other schedulers decide about, until they have a node."""
         self._their_victims: set[str] = set()
         """The uids of victims that other schedulers decide about: their ends are inputs."""
+        self._one_need: dict[str, str] = {}
+        """By the uid of a pod that did not arrive, because it has replaced a victim: the uid of the first pod."""
         self._arrivals = 0
 
     def other_objects(self) -> dict[Kind, Mapping[str, bytes]]:
@@ -142,7 +144,7 @@ class Stream:
             case PodBound(_, _, uid, node):
                 yield from self._bound(at, uid, node)
             case PodChanged(time, _, uid, document):
-                if not (uid in self._left_out or uid in self._held or uid in self._needs.origins):
+                if not (uid in self._left_out or uid in self._held or uid in self._one_need):
                     yield PodIsChanged(at, self._pods.make(document, time))
             case PodEnded(_, _, uid, reason):
                 yield from self._ended(at, uid, reason)
@@ -167,6 +169,7 @@ class Stream:
     def _arrived(self, at: float, pod: PodInfo, uid: str, document: Json, runs: float | None) -> Iterator[Happening]:
         decided = pod.scheduler_name in self._served
         if decided and uid in self._needs.origins:
+            self._one_need[uid] = self._needs.origins[uid]
             return
         if _belongs_to_node(pod):
             node = target_of(document)
@@ -200,7 +203,7 @@ class Stream:
             self._their_victims.discard(uid)
             yield PodEnds(at, uid)
         elif not self._needs.is_victim(uid) or uid in self._needs.over:
-            origin = self._needs.origins.get(uid, uid)
+            origin = self._one_need.pop(uid, uid)
             by_itself = origin in self._ending and reason in ENDS_BY_ITSELF
             self._ending.discard(origin)
             if not by_itself:

@@ -43,14 +43,15 @@ from bayplan.simulation.writes import finished
 class Behaviour:
     """How a simulated cluster behaves.
 
-    `attempt_seconds`: how long an attempt takes. The backoffs and the timeout of unschedulable pods are those of the
-    scheduler, in seconds.
+    `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
+    and the timeout of unschedulable pods are those of the scheduler, in seconds.
     """
 
     startup: Startup = field(default_factory=Startup)
     termination: Termination = field(default_factory=Termination)
     controllers: Controllers = field(default_factory=Controllers)
     attempt_seconds: float = 0.002
+    binding_seconds: float = 0.0
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     unschedulable_timeout: float = 300.0
@@ -320,14 +321,15 @@ class Timeline(Outcomes):
         """Whether a pod of a DaemonSet is not needed any more."""
         return is_daemon(pod) and self.world.state.nodes.position(pod.node_name) is None
 
-    def _has_node(self, pod: PodInfo, node: str) -> None:
+    def _has_node(self, pod: PodInfo, node: str, takes: float = 0.0) -> None:
+        """A pod has its node; what runs there begins when its binding has taken so many seconds."""
         life = self.lives[pod.uid]
-        life.bound_at, life.node = self.now, node
+        life.bound_at, life.node = self.now + takes, node
         for follower in self._followers:
             follower.bound(pod, life)
-        self.after(self.behaviour.startup.of(pod), self._ready, pod.uid)
+        self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
         if life.runs is not None:
-            self.after(life.runs, self._leave, pod.uid, Leaving.COMPLETED)
+            self.after(takes + life.runs, self._leave, pod.uid, Leaving.COMPLETED)
 
     def _ready(self, uid: str) -> None:
         life = self.lives.get(uid)
@@ -374,7 +376,7 @@ class Timeline(Outcomes):
 
     def bound(self, binding: Binding) -> None:
         """Note the node of a pod."""
-        self._has_node(binding.pod, binding.node_name)
+        self._has_node(binding.pod, binding.node_name, self.behaviour.binding_seconds)
 
     def ended(self, binding: Binding, status: Status) -> None:
         """Forget that a pod waited in Permit."""
