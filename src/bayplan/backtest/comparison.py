@@ -25,7 +25,7 @@ from bayplan.insight.answers import Answer, plural
 from bayplan.insight.tables import table
 from bayplan.simulation.meter import Summary
 
-_QUICK, _MOST_SEEDS = 10_000, 5
+_QUICK, _MOST_SEEDS = 5_000, 5
 """How many pods are simulated quickly, with all seeds, and how many seeds there are for the smallest histories."""
 
 
