@@ -16,6 +16,7 @@ import yaml
 
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import open_history
+from bayplan.insight.answers import plural
 from bayplan.insight.json_values import fields_of
 from truth_workload import Size
 
@@ -100,11 +101,11 @@ class Experiment:
         rows = list(self._rows())
         within = self.figures - self.misses
         begin = next(iter(self._compared.values()))["begin"]
-        size = self._size
+        size, machine = self._size, f"{os.cpu_count()} processors at a load of {os.getloadavg()[2]:.0f}"
         lead = (
-            f"{begin[:10]}: {size.nodes} nodes and about {size.pods:,} pods in {size.seconds:.0f} s on kube-apiserver "
-            f"and kube-scheduler, {os.cpu_count()} processors at a load of {os.getloadavg()[2]:.0f}, {self._seeds} seeds. "
-            f"{within} of {self.figures} figures are within twice the noise."
+            f"{begin[:10]}: {size.nodes} nodes and about {size.pods:,} pods in {size.seconds:.0f} s on kube-apiserver and\n"
+            f"kube-scheduler, {machine}, foretold with {plural(self._seeds, 'seed')}.\n{within} of {self.figures} figures are "
+            "within twice the noise."
         )
         return "\n".join([lead, "", *rows])
 
