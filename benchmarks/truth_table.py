@@ -101,11 +101,10 @@ class Experiment:
         rows = list(self._rows())
         within = self.figures - self.misses
         begin = next(iter(self._compared.values()))["begin"]
-        size = self._size
+        size, seeds = self._size, plural(self._seeds, "seed")
         lead = (
             f"{begin[:10]}: {size.nodes} nodes and about {size.pods:,} pods in {size.seconds:.0f} s on kube-apiserver,\n"
-            f"{os.cpu_count()} processors at a load of {os.getloadavg()[2]:.0f}, "
-            f"foretold with {plural(self._seeds, 'seed')}.\n"
+            f"{os.cpu_count()} processors at a load of {os.getloadavg()[2]:.0f}, foretold with {seeds}.\n"
             f"{within} of {self.figures} figures are within twice the noise."
         )
         return "\n".join([lead, "", *rows])

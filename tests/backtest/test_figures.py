@@ -62,6 +62,7 @@ def test_a_figure_is_the_median_with_its_spread(now, then, expected):
     {
         "as recorded": (summary(evictions=100), [summary(evictions=90)], None),
         "evictions": (summary(evictions=100), [summary(evictions=150)], "100 evictions, simulated 150"),
+        "drains are inputs": (replace(summary(), evictions={"drained": 100}), [summary()], None),
         "within the seeds": (summary(evictions=100), [summary(evictions=60), summary(evictions=150)], None),
         "never placed": (summary(never_placed=3), [summary(never_placed=16)], "3 never placed, simulated 16"),
         "the longest waits": (

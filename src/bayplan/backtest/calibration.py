@@ -9,6 +9,7 @@ from typing import Any
 from bayplan.backtest.shown import amount, seconds
 from bayplan.insight.answers import plural
 from bayplan.insight.json_values import fields_of
+from bayplan.simulation.followers import Leaving
 from bayplan.simulation.meter import Summary
 
 GOOD_PLACEMENTS = 0.9
@@ -29,7 +30,8 @@ class Calibration:
 
     `equal_decisions`: the share of recorded decisions, of `asked`, where the scheduler chooses the recorded node or one
     that is as good; None if there were none. `node_difference`: by how much the number of nodes differs, on average,
-    as a share of the recorded number. Waits are in seconds. What is simulated is the median of all seeds; what is
+    as a share of the recorded number. Waits are in seconds. Evictions are those by the scheduler: others, such as drains,
+    are inputs of the simulation. What is simulated is the median of all seeds; what is
     recorded and between the lowest and the highest of them matches.
     """
 
@@ -94,8 +96,8 @@ def calibrated(
         simulated.waits.p95,
         recorded.waits.p99,
         simulated.waits.p99,
-        recorded.evicted,
-        simulated.evicted,
+        _evicted(recorded),
+        _evicted(simulated),
         recorded.never_placed,
         simulated.never_placed,
         tuple(_differing(recorded, all_simulated)),
@@ -108,13 +110,17 @@ def _differing(recorded: Summary, simulated: Sequence[Summary]) -> Iterator[str]
         found = [each for summary in simulated if (each := getattr(summary.waits, name)) is not None]
         if known is not None and found and abs(known - (near := _nearest(known, found))) > known / 2 + _SLACK:
             yield f"{share} of the pods waited up to {seconds(known)}, simulated {seconds(near)}"
-    evicted, never = recorded.evicted, recorded.never_placed
-    near = _nearest(evicted, [each.evicted for each in simulated])
+    evicted, never = _evicted(recorded), recorded.never_placed
+    near = _nearest(evicted, [_evicted(each) for each in simulated])
     if abs(evicted - near) > evicted * _EVICTIONS + _FEW:
         yield f"{amount(evicted)} evictions, simulated {amount(near)}"
     near = _nearest(never, [each.never_placed for each in simulated])
     if abs(never - near) > never * _NEVER_PLACED + _FEW:
         yield f"{amount(never)} never placed, simulated {amount(near)}"
+
+
+def _evicted(summary: Summary) -> int:
+    return summary.evictions.get(Leaving.PREEMPTED.value, 0)
 
 
 def _nearest(value: float, found: Sequence[float]) -> float:
