@@ -103,7 +103,7 @@ class Experiment:
         begin = next(iter(self._compared.values()))["begin"]
         size, seeds = self._size, plural(self._seeds, "seed")
         lead = (
-            f"{begin[:10]}: {size.nodes} nodes and about {size.pods:,} pods in {size.seconds:.0f} s on kube-apiserver,\n"
+            f"{begin[:10]}: {size.nodes} nodes and about {size.pods:,} pods in {size.seconds:.0f} s, kube-scheduler,\n"
             f"{os.cpu_count()} processors at a load of {os.getloadavg()[2]:.0f}, foretold with {seeds}.\n"
             f"{within} of {self.figures} figures are within twice the noise."
         )

@@ -28,11 +28,11 @@ _EVICTIONS, _NEVER_PLACED = 0.25, 0.5
 class Calibration:
     """How well the simulation of *now* matches the history.
 
-    `equal_decisions`: the share of recorded decisions, of `asked`, where the scheduler chooses the recorded node or one
-    that is as good; None if there were none. `node_difference`: by how much the number of nodes differs, on average,
-    as a share of the recorded number. Waits are in seconds. Evictions are those by the scheduler: others, such as drains,
-    are inputs of the simulation. What is simulated is the median of all seeds; what is
-    recorded and between the lowest and the highest of them matches.
+    `equal_decisions`: the share of recorded decisions, of `asked`, where the scheduler chooses the recorded node or
+    one that is as good; None if there were none. `node_difference`: by how much the number of nodes differs, on
+    average, as a share of the recorded number. Waits are in seconds. Evictions are those by the scheduler: others,
+    such as drains, are inputs of the simulation. What is simulated is the median of all seeds; what is recorded and
+    between the lowest and the highest of them matches.
     """
 
     equal_decisions: float | None
