@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # tests/conftest.py says how many processes `auto` is.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help install demo test test-apiserver test-shadow test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
+.PHONY: help install demo test test-apiserver test-shadow test-truth test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -55,6 +55,9 @@ test-apiserver: install ## Run the tests that need a real control plane in KUBEB
 test-shadow: install ## Run a shadow beside the kube-scheduler in KUBEBUILDER_ASSETS, on 1,000 nodes of its control plane
 	@test -x "$$KUBEBUILDER_ASSETS/kube-scheduler" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver and kube-scheduler" >&2; exit 1; }
 	$(PYTEST) -m apiserver --timeout 900 -rP $(ARGS) tests/end_to_end/test_shadow_beside_a_scheduler.py
+
+test-truth: install ## Compare what `compare` foretells with what kube-scheduler in KUBEBUILDER_ASSETS does (20 minutes)
+	$(BIN)/python benchmarks/truth.py --write docs/compare.md $(ARGS)
 
 test-e2e: install ## Run Kubernetes' e2e tests of scheduling: E2E_TEST=path of e2e.test, RUNS=1, VERSION=1.36
 	@$(BIN)/python tools/kubernetes_e2e.py "$(E2E_TEST)" "$(RUNS)" "$(VERSION)"

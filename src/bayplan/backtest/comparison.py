@@ -11,70 +11,22 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bayplan.backtest.calibration import Calibration, calibrated
 from bayplan.backtest.decisions import AskAgain, AskedAgain, Choice, DecisionDifference, ask_again
 from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.figures import FigureSpread, figures_of, middle
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.parallel import simulate_both
 from bayplan.backtest.report import report
 from bayplan.backtest.running import SimulationRun
-from bayplan.backtest.shown import amount, difference, dollars, percent, points, seconds, utilization_rows
+from bayplan.backtest.shown import clock, duration
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, plural
-from bayplan.insight.json_values import fields_of
 from bayplan.insight.tables import table
 from bayplan.simulation.meter import Summary
 
-GOOD_PLACEMENTS = 0.9
-"""A smaller share of equal decisions is a poor match."""
-GOOD_NODES = 0.1
-"""A larger relative difference of the node count curves is a poor match."""
-_SLACK = 1.5
-"""Seconds by which waits may differ, besides 50 %: a history has whole seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How well the simulation of *now* matches the history.
-
-    `equal_decisions`: the share of recorded decisions, of `asked`, where the scheduler chooses the recorded node or one
-    that is as good; None if there were none. `node_difference`: by how much the number of nodes differs, on average,
-    as a share of the recorded number. `recorded_wait_p95` and `simulated_wait_p95` are in seconds.
-    """
-
-    equal_decisions: float | None
-    asked: int
-    node_difference: float
-    recorded_wait_p95: float | None
-    simulated_wait_p95: float | None
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What does not match, for people."""
-        return tuple(self._faults())
-
-    def _faults(self) -> Iterator[str]:
-        if self.equal_decisions is not None and self.equal_decisions < GOOD_PLACEMENTS:
-            yield f"only {self.equal_decisions:.0%} of the recorded decisions are equal"
-        if self.node_difference > GOOD_NODES:
-            yield f"the number of nodes differs by {self.node_difference:.0%}"
-        recorded, simulated = self.recorded_wait_p95, self.simulated_wait_p95
-        if recorded is not None and simulated is not None and abs(recorded - simulated) > recorded / 2 + _SLACK:
-            yield f"95 % of the pods waited up to {seconds(recorded)}, simulated {seconds(simulated)}"
-
-    def __str__(self) -> str:
-        if self.equal_decisions is None:
-            nodes = f"nodes within {self.node_difference:.1%}"
-            return f"No match can be shown: no decision was recorded, so now is only simulated; {nodes}."
-        equal = f"{self.equal_decisions:.0%} of {plural(self.asked, 'recorded decision')} equal"
-        waits = f"wait p95 {seconds(self.recorded_wait_p95)}, simulated {seconds(self.simulated_wait_p95)}"
-        shown = f"{equal}; nodes within {self.node_difference:.1%}; {waits}"
-        if self.faults:
-            return f"Poor match: the simulation of now is not like the history: {'; '.join(self.faults)}. ({shown})"
-        return f"Good match: the simulation of now is like the history: {shown}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, and what does not match."""
-        return {**fields_of(self), "faults": list(self.faults)}
+_QUICK, _MOST_SEEDS = 5_000, 5
+"""How many pods are simulated quickly, with all seeds, and how many seeds there are for the smallest histories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +35,8 @@ class Comparison(Answer):
 
     `source`, `begin`, `days`, `synthetic`: of the history. `recorded`: what it says itself. `calibration`: how well the
     simulation of now matches that. `changed_decisions`: how many of the `asked_decisions` the candidate would have
-    made differently in the same situation; `differences` are these.
+    made differently in the same situation; `differences` are these. `now` and `candidate` are the medians of
+    simulations with so many `seeds`; `spreads`: the figures that depend on the seed.
     """
 
     source: str
@@ -101,6 +54,8 @@ class Comparison(Answer):
     differences: tuple[DecisionDifference, ...]
     notes: tuple[str, ...] = ()
     shown: int = 20
+    seeds: int = 1
+    spreads: tuple[FigureSpread, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the main table: `what`, `now`, `candidate` and `difference`, as text."""
@@ -118,13 +73,18 @@ class Comparison(Answer):
         """The calibration, the table, then the decisions that differ."""
         parts: list[RenderableType] = [Text(str(self.calibration))]
         made_up = "synthetic, " if self.synthetic else ""
-        parts.append(Text(f"{self.source} ({made_up}{self.days:.1f} days from {self.begin}); {self._fleet()}"))
+        parts.append(Text(f"{self.source} ({made_up}{duration(self.days)} from {self.begin}); {self._fleet()}"))
         found = Table("", "now", "candidate", "difference", box=None, pad_edge=False)
         for column in found.columns[1:]:
             column.justify = "right"
         for row in self._rows():
             found.add_row(*row)
-        parts += [Text(""), found, Text(""), *self._decisions(wide=wide)]
+        parts += [Text(""), found]
+        if self.spreads:
+            parts.append(
+                Text(f"({self.seeds} seeds: medians, with the lowest and the highest; chance: not the same with all)")
+            )
+        parts += [Text(""), *self._decisions(wide=wide)]
         parts += [Text(f"note: {note}") for note in self.notes]
         return Lines(*parts)
 
@@ -136,42 +96,12 @@ class Comparison(Answer):
         return f"autoscaler: {self.autoscaler} now, {self.candidate_autoscaler} for the candidate"
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
-        now, then = self.now, self.candidate
-        yield "nodes, average", amount(now.nodes), amount(then.nodes), difference(now.nodes, then.nodes, share=True)
-        yield (
-            "nodes, most",
-            amount(now.most_nodes),
-            amount(then.most_nodes),
-            difference(now.most_nodes, then.most_nodes),
-        )
-        yield (
-            "nodes without workloads, average",
-            amount(now.empty_nodes),
-            amount(then.empty_nodes),
-            difference(now.empty_nodes, then.empty_nodes),
-        )
-        hours = difference(now.node_hours, then.node_hours)
-        yield "node-hours", amount(now.node_hours), amount(then.node_hours), hours
-        for (name, one), (_, other) in zip(utilization_rows(now), utilization_rows(then), strict=True):
-            yield name, percent(one), percent(other), points(one, other)
-        if now.cost is not None or then.cost is not None:
-            yield "cost", _cost(now), _cost(then), _saving(now, then, self.days)
-        for name in ("p50", "p95", "p99"):
-            one, other = getattr(now.waits, name), getattr(then.waits, name)
-            yield f"wait {name}", seconds(one), seconds(other), difference(one, other, unit=" s")
-        yield "evictions", amount(now.evicted), amount(then.evicted), difference(now.evicted, then.evicted)
-        for reason in sorted({*now.evictions, *then.evictions}):
-            one, other = now.evictions.get(reason, 0), then.evictions.get(reason, 0)
-            yield f"  {reason}", amount(one), amount(other), difference(one, other)
-        yield (
-            "never placed",
-            amount(now.never_placed),
-            amount(then.never_placed),
-            difference(now.never_placed, then.never_placed),
-        )
-        if now.widest is not None and then.widest is not None:
-            one, other = now.widest.share, then.widest.share
-            yield "largest share of a service in one zone", percent(one), percent(other), points(one, other)
+        spreads = {each.what: each for each in self.spreads}
+        for figure in figures_of((self.now, self.candidate), self.days):
+            spread = spreads.get(figure.what, FigureSpread(figure.what, None, None, by_chance=False))
+            yield figure.row(self.now, self.candidate, spread)
+        if self.now.widest is not None and self.candidate.widest is not None:
+            yield "  service", self.now.widest.service, self.candidate.widest.service, ""
 
     def _decisions(self, *, wide: bool) -> Iterator[RenderableType]:
         asked = self.asked_decisions
@@ -183,16 +113,17 @@ class Comparison(Answer):
             f"({self.changed_decisions / max(asked, 1):.0%}):"
         )
         limit = 0 if wide else self.shown
-        headers = "pod", "hour", "now", "score", "candidate", "score", "margin", "because of"
-        yield table(headers, self.differences, _difference_row, limit)
+        unit, length = clock(self.days)
+        headers = "pod", unit, "now", "score", "candidate", "score", "margin", "because of"
+        yield table(headers, self.differences, lambda each: _difference_row(each, length), limit)
 
 
-def _difference_row(each: DecisionDifference) -> tuple[str, ...]:
+def _difference_row(each: DecisionDifference, length: float) -> tuple[str, ...]:
     now, then = each.now, each.candidate
     margin = "not feasible" if then is not None and then.margin is None and now is not None else ""
     if then is not None and then.margin is not None:
         margin = f"+{then.margin:,}"
-    return each.pod, f"{each.seconds / 3600:.1f}", *_chosen(now), *_chosen(then), margin, _because(then)
+    return each.pod, f"{each.seconds / length:.1f}", *_chosen(now), *_chosen(then), margin, _because(then)
 
 
 def _chosen(choice: Choice | None) -> tuple[str, str]:
@@ -203,22 +134,6 @@ def _because(choice: Choice | None) -> str:
     return "" if choice is None else ", ".join(f"{name} {score:+,}" for name, score in choice.plugins)
 
 
-def _cost(summary: Summary) -> str:
-    if summary.cost is None:
-        return "unknown"
-    return f"{'at least ' if summary.unpriced_node_hours else ''}{dollars(summary.cost)}"
-
-
-def _saving(now: Summary, then: Summary, days: float) -> str:
-    if now.cost is None or then.cost is None or not days:
-        return ""
-    saving = then.cost - now.cost
-    if abs(saving) < 0.005:
-        return ""
-    week = f"{dollars(saving * 7 / days, signed=True)} a week"
-    return week if abs(days - 7) < 0.1 else f"{dollars(saving, signed=True)}, {week}"
-
-
 def compare(
     history: History,
     ahead: Lookahead,
@@ -226,11 +141,16 @@ def compare(
     candidate: SimulationRun,
     *,
     shown: int = 20,
+    seeds: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Simulate a history as it was and with a candidate, and compare. Raises BacktestError for nothing to compare."""
+    """Simulate a history as it was and with a candidate, and compare. Raises BacktestError for nothing to compare.
+
+    `seeds`: with how many seeds both are simulated, from their own on; with 0, as many as are quick.
+    """
     if not history.length.total_seconds():
         raise BacktestError(f"{history.source} has no length: all that it says is from one moment")
+    seeds = seeds or usual_seeds(history)
     other = None if candidate.scheduler is now.scheduler else candidate.scheduler
     also: list[AskAgain] = []
     asked = AskedAgain()
@@ -240,45 +160,48 @@ def compare(
         also.append(AskAgain(other, len(ahead.runs)))
         asked = also[0].asked
     first, second = simulate_both(
-        history, ahead, now, candidate, lambda done: progress(f"simulating, {done:.0%}"), also
+        history,
+        ahead,
+        now.seeded(seeds),
+        candidate.seeded(seeds),
+        lambda done: progress(f"simulating, {done:.0%}"),
+        also,
     )
-    recorded = ahead.recorded
-    calibration = Calibration(
-        asked.share,
-        asked.recorded,
-        node_difference(recorded, first.summary),
-        recorded.waits.p95,
-        first.summary.waits.p95,
-    )
-    notes = dict.fromkeys([*notes_of(history, ahead, now), *first.notes, *second.notes])
+    all_now, all_then = [each.summary for each in first], [each.summary for each in second]
+    days = history.length.total_seconds() / 86400
+    spreads = [each.spread(all_now, all_then) for each in figures_of((*all_now, *all_then), days)]
+    notes = [*notes_of(history, ahead, now, candidate)]
+    notes += [note for result in (*first, *second) for note in result.notes]
+    if seeds == 1:
+        notes.append("one seed was simulated: --seeds 5 shows by how much the figures differ between seeds")
     return Comparison(
         source=history.source,
         begin=f"{history.begin:%Y-%m-%d %H:%M} UTC",
-        days=history.length.total_seconds() / 86400,
+        days=days,
         synthetic=history.synthetic,
-        calibration=calibration,
-        recorded=recorded,
-        now=first.summary,
-        candidate=second.summary,
-        autoscaler=first.autoscaler,
-        candidate_autoscaler=second.autoscaler,
+        calibration=calibrated(ahead.recorded, middle(all_now), all_now, asked.share, asked.recorded),
+        recorded=ahead.recorded,
+        now=middle(all_now),
+        candidate=middle(all_then),
+        autoscaler=first[0].autoscaler,
+        candidate_autoscaler=second[0].autoscaler,
         asked_decisions=asked.asked,
         changed_decisions=asked.changed,
         differences=tuple(asked.differences),
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
         shown=shown,
+        seeds=seeds,
+        spreads=tuple(each for each in spreads if each.depends),
     )
 
 
-def node_difference(recorded: Summary, simulated: Summary) -> float:
-    """Return by how much two curves of the number of nodes differ, on average, as a share of the first one."""
-    total = sum(point.nodes for point in recorded.curve)
-    differences = sum(abs(one.nodes - other.nodes) for one, other in zip(recorded.curve, simulated.curve, strict=False))
-    return differences / total if total else 0.0
+def usual_seeds(history: History) -> int:
+    """Return with how many seeds a history is simulated where nothing says it: as many as are quick."""
+    return max(1, min(_MOST_SEEDS, _QUICK // max(history.pods, 1)))
 
 
-def notes_of(history: History, ahead: Lookahead, run: SimulationRun) -> Sequence[str]:
-    """Return what limits the answers about a history, one line each."""
+def notes_of(history: History, ahead: Lookahead, run: SimulationRun, *others: SimulationRun) -> Sequence[str]:
+    """Return what limits the answers about a history, one line each. `others`: runs that it is compared with."""
     notes = [f"{history.source}: {problem}" for problem in (*history.problems, *history.notes)]
     notes += [str(gap) for gap in history.gaps]
     if history.synthetic:
@@ -292,12 +215,21 @@ def notes_of(history: History, ahead: Lookahead, run: SimulationRun) -> Sequence
             )
     labels = [pool.like["metadata"].get("labels") or {} for pool in ahead.pools.values()]
     labels += [
-        pool.like["metadata"]["labels"] for new in run.fleet.new for pool in new.pools(list(ahead.pools.values()))
+        pool.like["metadata"]["labels"]
+        for each in (run, *others)
+        for new in each.fleet.new
+        for pool in new.pools(list(ahead.pools.values()))
     ]
     configuration = run.scheduler.configuration
     if configuration is not None and configuration.extenders:
         notes.append("extenders are not asked in simulations")
-    return [*notes, *run.prices.notes(labels)]
+    stops = run.parameters.pods.termination_seconds
+    if stops and ahead.longest_grace < stops:
+        notes.append(
+            f"pods.terminationSeconds {stops:g} has no effect: no pod has a grace period of more than "
+            f"{ahead.longest_grace:g} s"
+        )
+    return [*notes, *(others[-1] if others else run).prices.notes(labels)]
 
 
 _MOST_ODD = 10

@@ -6,45 +6,37 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from bayplan.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE
+from bayplan.backtest.delays import RecordedDelays
+from bayplan.backtest.needs import UNREADABLE, Kin, Needs, RecordedPod
 from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
-from bayplan.history.ends import DISRUPTIONS, ENDS_BY_ITSELF
+from bayplan.history.ends import DISRUPTIONS, ENDS_BY_ITSELF, PREEMPTIONS
 from bayplan.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.reading import History
 from bayplan.simulation.measures import room_of, size_of
 from bayplan.simulation.meter import ClusterMeter, PriceOf, Size, Summary
-from bayplan.simulation.owners import belongs_to
 
 Json = Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class _Seen:
-    """A pod that has not ended yet. `index`: its number among the arrivals; -1 for one that was there at the begin."""
-
-    index: int
-    arrived: float
-    service: str | None
-    size: Size
-    bound: float | None = None
-    node: str = ""
-
-
 class Lookahead:
-    """Reads a history once. Memory: what exists at one time, and 8 bytes for every pod.
+    """Reads a history once. Memory: what exists at one time, 8 bytes for every pod, and the victims of preemption.
 
     Attributes:
-        runs: by the number of an arrival, the seconds that the pod ran until it ended by itself; NaN for others.
+        runs: by the number of an arrival, the seconds that the pod runs until it ends by itself; NaN for others. What
+            the history doesn't say, because the pod was evicted before, is what similar pods do.
         initial_runs: the same for the pods that were there at the begin, by uid.
         pools: the groups of nodes.
         schedulers: how many pods each scheduler name has.
+        delays: how long bindings, terminations and replacements took.
+        needs: which pods have replaced which.
         bindings: how many pods got a node.
+        longest_grace: the longest grace period of any pod, in seconds.
         recorded: what a meter shows of the history.
         odd: objects that can't be read, one line each.
     """
@@ -55,9 +47,12 @@ class Lookahead:
         self.pools: dict[PoolKey, NodePool] = {}
         self.schedulers: Counter[str] = Counter()
         self.bindings = 0
+        self.longest_grace = 0.0
         self.odd: list[str] = []
         self._begin = history.begin
-        self._seen: dict[str, _Seen] = {}
+        self.delays = RecordedDelays()
+        self.needs = Needs(self.delays)
+        self._seen: dict[str, RecordedPod] = {}
         self._node_pool: dict[str, NodePool] = {}
         self._daemons_for: dict[str, NodePool] = {}
         """By node: the pool whose example it is."""
@@ -66,6 +61,8 @@ class Lookahead:
         self._read_start(history)
         for event in history.events():
             self._read(event)
+        self.needs.settle(self._seen.values(), history.length.total_seconds(), self._note_runs)
+        self._seen.clear()
         self.recorded: Summary = self._meter.summary()
 
     def _read_start(self, history: History) -> None:
@@ -82,37 +79,43 @@ class Lookahead:
         for key, raw in sorted(documents.get(POD, {}).items()):
             document = msgspec.json.decode(raw)
             uid, node = document["metadata"].get("uid", key), document["spec"].get("nodeName", "")
-            service, size = self._service(document, history.begin)
-            self._seen[uid] = _Seen(-1, 0.0, service, size, 0.0 if node else None, node)
-            self.schedulers[document["spec"].get("schedulerName") or "default-scheduler"] += 1
+            pod = self._arrived(document, history.begin, key, uid, -1, 0.0)
+            service = pod.kin.service
+            if node:
+                pod.bound, pod.node = 0.0, node
             if service is not None and node:
-                self._meter.pod_bound(0.0, key, node, service, None, size)
+                self._meter.pod_bound(0.0, key, node, service, None, pod.size)
             elif service is not None:
                 self._meter.pod_arrived(0.0, key)
             if service is None and node:
                 self._keep_daemon(node, document)
 
-    def _service(self, document: Json, created: Any) -> tuple[str | None, Size]:
-        """What a pod belongs to, and what it requests."""
+    def _arrived(self, document: Json, created: Any, key: str, uid: str, index: int, at: float) -> RecordedPod:
+        self.schedulers[document["spec"].get("schedulerName") or "default-scheduler"] += 1
         try:
             pod = self._pods.make(document, created)
         except ValueError as error:
             self.odd.append(f"{error}; the pod is left out")
-            return "", Size()
-        return belongs_to(pod), size_of(pod)
+            kin, size = UNREADABLE, Size()
+        else:
+            kin, size = Kin.of(pod), size_of(pod)
+        target = target_of(document) if kin.service is None else ""
+        found = self._seen[uid] = RecordedPod(key, uid, index, at, kin, size, target)
+        self.needs.arrived(found)
+        self.longest_grace = max(self.longest_grace, kin.grace)
+        return found
 
     def _read(self, event: object) -> None:
         match event:
             case PodArrived(time, key, uid, document, _, runs):
                 at = self._seconds(time)
-                service, size = self._service(document, time)
-                self._seen[uid] = _Seen(len(self.runs), at, service, size)
+                pod = self._arrived(document, time, key, uid, len(self.runs), at)
+                pod.runs = runs
                 self.runs.append(math.nan if runs is None else runs)
-                self.schedulers[document["spec"].get("schedulerName") or "default-scheduler"] += 1
-                if service is not None:
+                if pod.kin.service is not None:
                     self._meter.pod_arrived(at, key)
-                elif (node := target_of(document)) in self._daemons_for:
-                    self._keep_daemon(node, document)
+                elif pod.target in self._daemons_for:
+                    self._keep_daemon(pod.target, document)
             case PodBound(time, key, uid, node):
                 self._bound(self._seconds(time), key, uid, node)
             case PodEnded(time, key, uid, reason):
@@ -128,28 +131,35 @@ class Lookahead:
                     pool.changed = True
 
     def _bound(self, at: float, key: str, uid: str, node: str) -> None:
-        seen = self._seen.get(uid)
-        if seen is None or seen.bound is not None:
+        pod = self._seen.get(uid)
+        if pod is None or pod.bound is not None:
             return
-        seen.bound, seen.node = at, node
-        if seen.service is not None:
+        pod.bound, pod.node = at, node
+        if pod.kin.service is not None:
             self.bindings += 1
-            wait = None if seen.index < 0 else max(at - seen.arrived, 0.0)
-            self._meter.pod_bound(at, key, node, seen.service, wait, seen.size)
+            wait = None if pod.index < 0 else max(at - pod.arrived, 0.0)
+            if wait is not None:
+                self.delays.waited(wait)
+            self._meter.pod_bound(at, key, node, pod.kin.service, wait, pod.size)
 
     def _ended(self, at: float, key: str, uid: str, reason: str) -> None:
-        seen = self._seen.pop(uid, None)
-        if seen is None:
+        pod = self._seen.pop(uid, None)
+        if pod is None:
             return
-        if reason in ENDS_BY_ITSELF and seen.bound is not None:
-            if seen.index < 0:
-                self.initial_runs[uid] = at - seen.bound
-            else:
-                self.runs[seen.index] = at - seen.bound
-        if seen.service is not None:
+        by_itself = reason in ENDS_BY_ITSELF
+        if by_itself and pod.bound is not None:
+            self._note_runs(pod, at - pod.bound)
+        self.needs.ended(pod, at, preempted=reason in PREEMPTIONS, by_itself=by_itself)
+        if pod.kin.service is not None:
             if reason in DISRUPTIONS:
                 self._meter.evicted(at, DISRUPTIONS[reason])
-            self._meter.pod_left(at, key, seen.node, seen.service)
+            self._meter.pod_left(at, key, pod.node, pod.kin.service)
+
+    def _note_runs(self, pod: RecordedPod, seconds: float | None) -> None:
+        if pod.index >= 0:
+            self.runs[pod.index] = math.nan if seconds is None else seconds
+        elif seconds is not None:
+            self.initial_runs[pod.uid] = seconds
 
     def _add_node(self, at: float, name: str, document: Json) -> None:
         room = room_of((document.get("status") or {}).get("allocatable"))

@@ -21,18 +21,18 @@ _FEW = 2000
 def simulate_both(
     history: History,
     ahead: Lookahead,
-    first: SimulationRun,
-    second: SimulationRun,
+    first: Sequence[SimulationRun],
+    second: Sequence[SimulationRun],
     progress: Callable[[float], None] = lambda _: None,
     also: Sequence[Follower] = (),
-) -> tuple[SimulationResult, SimulationResult]:
-    """Simulate a history with two schedulers. The results don't depend on the number of processes.
+) -> tuple[list[SimulationResult], list[SimulationResult]]:
+    """Simulate a history with the runs of two schedulers. The results don't depend on the number of processes.
 
-    `also`: more followers of the first one.
+    `also`: more followers of the very first simulation.
     """
-    if history.pods < _FEW or (os.cpu_count() or 1) == 1 or not _can_fork():
-        one = simulate(history, ahead, first, lambda done: progress(done / 2), also)
-        return one, simulate(history, ahead, second, lambda done: progress(0.5 + done / 2))
+    if history.pods * len(first) < _FEW or (os.cpu_count() or 1) == 1 or not _can_fork():
+        both = _simulate_all(history, ahead, [*first, *second], progress, also)
+        return both[: len(first)], both[len(first) :]
     # A fork has the user's plugins, which were loaded from files and can't be sent to another process.
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
@@ -40,7 +40,7 @@ def simulate_both(
     other.start()
     sending.close()
     try:
-        one = simulate(history, ahead, first, progress, also)
+        one = _simulate_all(history, ahead, first, progress, also)
         try:
             found = receiving.recv()
         except EOFError:
@@ -49,9 +49,25 @@ def simulate_both(
         receiving.close()
         other.kill()
         other.join()
-    if not isinstance(found, SimulationResult):
+    if not isinstance(found, list):
         raise BacktestError(str(found))
     return one, found
+
+
+def _simulate_all(
+    history: History,
+    ahead: Lookahead,
+    runs: Sequence[SimulationRun],
+    progress: Callable[[float], None] = lambda _: None,
+    also: Sequence[Follower] = (),
+) -> list[SimulationResult]:
+    """Simulate one after the other."""
+
+    def simulated(number: int, run: SimulationRun) -> SimulationResult:
+        followers = () if number else also
+        return simulate(history, ahead, run, lambda done: progress((number + done) / len(runs)), followers)
+
+    return [simulated(number, run) for number, run in enumerate(runs)]
 
 
 def _can_fork() -> bool:
@@ -59,10 +75,10 @@ def _can_fork() -> bool:
     return "fork" in multiprocessing.get_all_start_methods() and threading.active_count() == 1
 
 
-def _simulate_and_send(history: History, ahead: Lookahead, run: SimulationRun, sending: Connection) -> None:
-    found: SimulationResult | str
+def _simulate_and_send(history: History, ahead: Lookahead, runs: Sequence[SimulationRun], sending: Connection) -> None:
+    found: list[SimulationResult] | str
     try:
-        found = simulate(history, ahead, run)
+        found = _simulate_all(history, ahead, runs)
     except KeyboardInterrupt:
         return
     except Exception as error:  # noqa: BLE001 - it is reported by the parent

@@ -59,6 +59,7 @@ class Comparing(Question, frozen=True, kw_only=True):
     prices: Annotated[dict[str, float], Meta(description="Dollars for an hour by instance type or pool.")] = {}
     models: Annotated[dict[str, Any], Meta(description="The parameters of the models, see docs/compare.md.")] = {}
     seed: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    seeds: Annotated[int, Meta(ge=0, le=100, description="How many seeds are simulated; 0: as many as are quick.")] = 0
 
     def about(self, folder: str, insight: Insight, progress: Progress, shown: int) -> Comparison:
         """Ask about the history in a folder. The scheduler of now is that of `insight`. Raises QuestionError."""
@@ -83,7 +84,8 @@ class Comparing(Question, frozen=True, kw_only=True):
             progress("reading the history")
             history = open_history(folder)
             ahead = Lookahead(history, known.of)
-            return compare(history, ahead, run, run.but(candidate, fleet), shown=shown, progress=progress)
+            other = run.but(candidate, fleet)
+            return compare(history, ahead, run, other, shown=shown, seeds=self.seeds, progress=progress)
 
     def arguments(self) -> Iterator[str]:
         """See Question."""
@@ -95,6 +97,7 @@ class Comparing(Question, frozen=True, kw_only=True):
         yield from option("--candidate-emulated-version", self.candidate_emulated_version)
         yield from (*option("--prices", PRICES if self.prices else None),)
         yield from (*option("--models", MODELS if self.models else None), *option("--seed", self.seed or None))
+        yield from option("--seeds", self.seeds or None)
 
 
 def history_questions(folder: str | Path) -> Mapping[str, type[Question]]:

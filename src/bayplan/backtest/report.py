@@ -9,6 +9,7 @@ from operator import and_
 from typing import Any
 
 from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.shown import clock
 from bayplan.insight.answers import Answer
 from bayplan.simulation.meter import CurvePoint, Summary
 
@@ -74,9 +75,11 @@ def _plots(alt: Any, series: Mapping[str, Summary]) -> Any:
     names = list(series)
     colors = alt.Scale(domain=names, range=_COLORS[-len(names) :])
     color = alt.Color("series:N", sort=names, scale=colors, legend=alt.Legend(title=None, orient="top"))
-    data = alt.Data(values=[row for name, summary in series.items() for row in _points(name, summary.curve)])
+    last = max((summary.curve[-1].seconds for summary in series.values() if summary.curve), default=0.0)
+    unit, length = clock(last / 86400)
+    data = alt.Data(values=[row for name, summary in series.items() for row in _points(name, summary.curve, length)])
     lines = alt.Chart(data, width=_WIDTH, height=_HEIGHT).mark_line(interpolate="step-after", strokeWidth=1.5)
-    hours = alt.X("hours:Q", title="hours since the begin")
+    time = alt.X("time:Q", title=f"{unit}s since the begin")
     shown = {"nodes": "nodes", "empty": "nodes without workloads", "pending": "pods without a node"}
     shown |= {
         "cpu": "share of CPU that workloads request",
@@ -86,7 +89,7 @@ def _plots(alt: Any, series: Mapping[str, Summary]) -> Any:
     }
     if any(point.cost_per_hour is not None for summary in series.values() for point in summary.curve):
         shown["cost"] = "dollars an hour"
-    charts = [lines.encode(x=hours, y=alt.Y(f"{field}:Q", title=title), color=color) for field, title in shown.items()]
+    charts = [lines.encode(x=time, y=alt.Y(f"{field}:Q", title=title), color=color) for field, title in shown.items()]
     charts.append(_bars(alt, list(_waits(series)), "seconds until a pod has its node", color, names))
     evictions = list(_evictions(series))
     if evictions:
@@ -100,11 +103,11 @@ def _bars(alt: Any, rows: Sequence[Mapping[str, Any]], title: str, color: Any, n
     return chart.encode(x=x, xOffset=alt.XOffset("series:N", sort=names), y=alt.Y("value:Q", title=title), color=color)
 
 
-def _points(name: str, curve: Sequence[CurvePoint]) -> Iterator[dict[str, Any]]:
+def _points(name: str, curve: Sequence[CurvePoint], length: float) -> Iterator[dict[str, Any]]:
     for point in curve:
         yield {
             "series": name,
-            "hours": point.seconds / 3600,
+            "time": point.seconds / length,
             "nodes": point.nodes,
             "empty": point.empty,
             "pending": point.pending,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lightkube.models.core_v1 import Node
 
+from bayplan.backtest.delays import RecordedDelays
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.new_pools import NewPool
@@ -91,6 +92,10 @@ class SimulationRun:
         prices = {pool.instance_type: pool.price for pool in fleet.new if pool.price is not None}
         return replace(self, scheduler=scheduler, fleet=fleet, prices=self.prices.but(prices))
 
+    def seeded(self, number: int) -> list[SimulationRun]:
+        """Return so many runs that differ only in their seeds."""
+        return [replace(self, seed=self.seed + each) for each in range(number)]
+
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
@@ -128,7 +133,7 @@ def simulate(
         groups = [_group(pool, run) for pool in pools.values()]
         followers.append(Autoscaler(groups, run.parameters.rules(preset), budgets))
     followers.append(_Progress(length, progress))
-    timeline = Timeline(world, history.begin, followers, _behaviour(run), seed=run.seed)
+    timeline = Timeline(world, history.begin, followers, _behaviour(run, ahead.delays), seed=run.seed)
     timeline.run(stream, length)
     notes = [*world.problems, *_counted_failures(world)]
     names = tuple(sorted({pool.key.name for pool in pools.values()}))
@@ -189,18 +194,26 @@ def _group(pool: NodePool, run: SimulationRun) -> ScaledGroup:
     return ScaledGroup(key.name, pool.make, has, least, most, price, parameters.node_startup_seconds)
 
 
-def _behaviour(run: SimulationRun) -> Behaviour:
+def _behaviour(run: SimulationRun, recorded: RecordedDelays) -> Behaviour:
+    """How the cluster behaves: as the parameters say, else as it was recorded, else as usual."""
     pods, scheduler, configuration = run.parameters.pods, run.parameters.scheduler, run.scheduler.configuration
     usual = KubeSchedulerConfiguration() if configuration is None else configuration
+    replacement = _first(pods.replacement_seconds, recorded.replacement, Controllers().seconds)
+    terminations = recorded.terminations(replacement) if pods.termination_seconds is None else {}
     return Behaviour(
         startup=Startup(pods.startup_seconds),
-        termination=Termination(pods.termination_seconds),
-        controllers=Controllers(pods.replacement_seconds),
+        termination=Termination(_first(pods.termination_seconds, Termination().seconds), terminations),
+        controllers=Controllers(replacement),
         attempt_seconds=scheduler.attempt_seconds,
+        binding_seconds=_first(scheduler.binding_seconds, recorded.binding, Behaviour().binding_seconds),
         initial_backoff=float(usual.podInitialBackoffSeconds),
         max_backoff=float(usual.podMaxBackoffSeconds),
         unschedulable_timeout=scheduler.unschedulable_seconds,
     )
+
+
+def _first(*values: float | None) -> float:
+    return next(each for each in values if each is not None)
 
 
 def _others(parameters: Parameters) -> list[Follower]:

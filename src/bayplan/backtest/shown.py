@@ -26,6 +26,25 @@ def seconds(value: float | None) -> str:
     return f"{value / 60:.0f} min" if value < 36000 else f"{value / 3600:.1f} h"
 
 
+def hours(value: float) -> str:
+    """Return a number of hours: `27,384`, `2.4`, `0.08`."""
+    return amount(value) if value >= 1 or not value else f"{value:.2g}"
+
+
+def duration(days: float) -> str:
+    """Return how long a history is: `7.0 days`, `5.2 hours`, `3 minutes`, `40 seconds`."""
+    for unit, length in (("days", 1.0), ("hours", 24.0)):
+        if days * length >= 1:
+            return f"{days * length:.1f} {unit}"
+    minutes = days * 1440
+    return f"{minutes:.0f} minutes" if minutes >= 2 else f"{minutes * 60:.0f} seconds"
+
+
+def clock(days: float) -> tuple[str, float]:
+    """Return the unit of the times in a history of some length, and its seconds: minutes for less than two hours."""
+    return ("minute", 60.0) if days * 24 < 2 else ("hour", 3600.0)
+
+
 def dollars(value: float, *, signed: bool = False) -> str:
     """Return an amount of money: `$6,838`, `-$1,580`, `$0.42`."""
     sign = "-" if value < 0 else "+" if signed and value > 0 else ""

@@ -17,7 +17,7 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.report import report
 from bayplan.backtest.running import SimulationRun, simulate
-from bayplan.backtest.shown import amount, dollars, percent, seconds, utilization_rows
+from bayplan.backtest.shown import amount, clock, dollars, duration, hours, percent, seconds, utilization_rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, listed
@@ -55,7 +55,7 @@ class Simulated(Answer):
     def report(self) -> str:
         """Return a page in HTML, with plots. Raises BacktestError."""
         return report(
-            self, f"Simulated: {self.source}", f"{self.days:.1f} days from {self.begin}", {"now": self.result}
+            self, f"Simulated: {self.source}", f"{duration(self.days)} from {self.begin}", {"now": self.result}
         )
 
     def render(self, *, wide: bool = False) -> RenderableType:
@@ -66,12 +66,13 @@ class Simulated(Answer):
         measures.columns[1].justify = "right"
         for row in self._rows():
             measures.add_row(*row)
-        curve = Table("hour", "nodes", "without workloads", "pending pods", box=None, pad_edge=False)
+        unit, length = clock(self.days)
+        curve = Table(unit, "nodes", "without workloads", "pending pods", box=None, pad_edge=False)
         points = self.result.curve
         step = 1 if wide else max(1, len(points) // _CURVE)
         for point in points[::step]:
-            curve.add_row(f"{point.seconds / 3600:.1f}", str(point.nodes), str(point.empty), str(point.pending))
-        title = f"{self.source} ({made_up}{self.days:.1f} days from {self.begin}); {nodes}; seed {self.seed}"
+            curve.add_row(f"{point.seconds / length:.1f}", str(point.nodes), str(point.empty), str(point.pending))
+        title = f"{self.source} ({made_up}{duration(self.days)} from {self.begin}); {nodes}; seed {self.seed}"
         notes = [Text(f"note: {note}") for note in self.notes]
         return Lines(Text(title), Text(""), measures, Text(""), curve, *notes)
 
@@ -80,7 +81,7 @@ class Simulated(Answer):
         yield "nodes, average", amount(found.nodes)
         yield "nodes, most", amount(found.most_nodes)
         yield "nodes without workloads, average", amount(found.empty_nodes)
-        yield "node-hours", amount(found.node_hours)
+        yield "node-hours", hours(found.node_hours)
         for name, share in utilization_rows(found):
             yield name, percent(share)
         if found.cost is not None:
@@ -95,7 +96,8 @@ class Simulated(Answer):
         if found.unplaced:
             yield "  for instance", listed(found.unplaced, 3)
         if found.widest is not None:
-            yield "largest share of a service in one zone", f"{found.widest.share:.0%}"
+            yield "median share of a service in one zone", percent(found.median_share)
+            yield "largest share of a service in one zone", percent(found.widest.share)
             yield "  service", found.widest.service
 
 
@@ -113,9 +115,9 @@ class Placements(Follower):
 
     def bound(self, pod: PodInfo, life: Life) -> None:
         """Write a placement."""
-        if self._timeline is not None and pod.assumed:
-            now = self._timeline.now
-            self._writer.writerow([f"{now:.3f}", pod.key, life.node, f"{now - life.arrived:.3f}"])
+        if self._timeline is not None and pod.assumed and life.bound_at is not None:
+            at = life.bound_at
+            self._writer.writerow([f"{at:.3f}", pod.key, life.node, f"{at - life.arrived:.3f}"])
 
 
 def simulated(

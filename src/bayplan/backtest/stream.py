@@ -18,6 +18,7 @@ from bayplan.backtest.lookahead import Lookahead, target_of
 from bayplan.backtest.node_pools import PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.history.ends import ENDS_BY_ITSELF
 from bayplan.history.events import (
     NodeAdded,
     NodeChanged,
@@ -55,7 +56,8 @@ class Stream:
     whose nodes come and go by an autoscaler, with their pods of DaemonSets: what the history says of these is left out.
     `replaced`: those of them that have no nodes from the begin on; the pods of these nodes arrive then.
 
-    Pods that ended by themselves run as long as they did, from when they get a node. All others end when they did.
+    Pods that ended by themselves run as long as they did, from when they get a node. What a scheduler preempted does
+    not end because of that, and its replacement does not arrive: see `Needs`. All others end when they did.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Stream:
     ) -> None:
         self._history = history
         self._ahead = ahead
+        self._needs = ahead.needs
         self._served = served
         self._managed = managed
         self._replaced = replaced
@@ -81,6 +84,10 @@ class Stream:
         """The uids of pods that end by themselves."""
         self._of_others: set[str] = set()
         """The uids of pods that other schedulers decide about, until they have a node."""
+        self._their_victims: set[str] = set()
+        """The uids of victims that other schedulers decide about: their ends are inputs."""
+        self._one_need: dict[str, str] = {}
+        """By the uid of a pod that did not arrive, because it has replaced a victim: the uid of the first pod."""
         self._arrivals = 0
 
     def other_objects(self) -> dict[Kind, Mapping[str, bytes]]:
@@ -122,6 +129,8 @@ class Stream:
                     if pod.uid in self._left_out:
                         continue
                     pod = pending_copy(pod)
+                if pod.scheduler_name not in self._served and self._needs.is_victim(pod.uid):
+                    self._their_victims.add(pod.uid)
                 yield self._arrival(0.0, pod, self._ahead.initial_runs.get(pod.uid))
 
     def _happenings(self, at: float, event: object) -> Iterator[Happening]:
@@ -135,17 +144,10 @@ class Stream:
             case PodBound(_, _, uid, node):
                 yield from self._bound(at, uid, node)
             case PodChanged(time, _, uid, document):
-                if uid not in self._left_out and uid not in self._held:
+                if not (uid in self._left_out or uid in self._held or uid in self._one_need):
                     yield PodIsChanged(at, self._pods.make(document, time))
-            case PodEnded(_, _, uid, _):
-                self._held.pop(uid, None)
-                self._of_others.discard(uid)
-                if uid in self._left_out:
-                    self._left_out.discard(uid)
-                elif uid in self._ending:
-                    self._ending.discard(uid)
-                else:
-                    yield PodEnds(at, uid)
+            case PodEnded(_, _, uid, reason):
+                yield from self._ended(at, uid, reason)
             case NodeAdded(_, name, document) | NodeChanged(_, name, document):
                 if key_of_document(document) in self._managed:
                     self._managed_nodes.add(name)
@@ -165,6 +167,10 @@ class Stream:
                     yield ObjectChanges(at, kind, key, None)
 
     def _arrived(self, at: float, pod: PodInfo, uid: str, document: Json, runs: float | None) -> Iterator[Happening]:
+        decided = pod.scheduler_name in self._served
+        if decided and uid in self._needs.origins:
+            self._one_need[uid] = self._needs.origins[uid]
+            return
         if _belongs_to_node(pod):
             node = target_of(document)
             if node in self._managed_nodes:
@@ -174,14 +180,34 @@ class Stream:
             else:
                 self._held[uid] = pod
         else:
-            if pod.scheduler_name not in self._served:
+            if not decided:
                 self._of_others.add(uid)
+                if self._needs.is_victim(uid):
+                    self._their_victims.add(uid)
             yield self._arrival(at, pod, runs)
 
     def _arrival(self, at: float, pod: PodInfo, runs: float | None) -> PodArrives:
+        if pod.uid in self._their_victims:
+            return PodArrives(at, pod, returns=False)
         if runs is not None:
             self._ending.add(pod.uid)
-        return PodArrives(at, pod, runs)
+        return PodArrives(at, pod, runs, True if pod.uid in self._needs.returning else None)
+
+    def _ended(self, at: float, uid: str, reason: str) -> Iterator[Happening]:
+        """A pod's end happens, unless the simulation knows better: it ends by itself, or was preempted."""
+        self._held.pop(uid, None)
+        self._of_others.discard(uid)
+        if uid in self._left_out:
+            self._left_out.discard(uid)
+        elif uid in self._their_victims:
+            self._their_victims.discard(uid)
+            yield PodEnds(at, uid)
+        elif not self._needs.is_victim(uid) or uid in self._needs.over:
+            origin = self._one_need.pop(uid, uid)
+            by_itself = origin in self._ending and reason in ENDS_BY_ITSELF
+            self._ending.discard(origin)
+            if not by_itself:
+                yield PodEnds(at, origin)
 
     def _bound(self, at: float, uid: str, node: str) -> Iterator[Happening]:
         held = self._held.pop(uid, None)

@@ -40,6 +40,11 @@ from bayplan.cli.shared_options import YAML_FILE, plugin_option
 )
 @click.option("--candidate-emulated-version", metavar="VERSION", help="Default: as --emulated-version.")
 @click.option("--candidate-autoscaler", type=click.Choice(AUTOSCALERS), help="Default: as --autoscaler.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    help="With how many seeds both are simulated, from --seed on. Default: 5 for a small history, 1 for a large one.",
+)
 @click.option("--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows; 0: all.")
 @click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
 def compare(
@@ -50,6 +55,7 @@ def compare(
     pools: tuple[str, ...],
     candidate_emulated_version: str | None,
     candidate_autoscaler: str | None,
+    seeds: int | None,
     limit: int,
     output: str,
 ) -> None:
@@ -79,5 +85,5 @@ def compare(
     other = run.but(candidate, FleetChoice(candidate_autoscaler or asked.autoscaler, new))
     with interruptible("Comparing") as progress:
         history, ahead = asked.history(run)
-        found = compared(history, ahead, run, other, shown=limit, progress=progress)
+        found = compared(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=progress)
     asked.show(found, output)

@@ -16,3 +16,5 @@ DISRUPTIONS = {
     "NodeLost": "node lost",
 }
 """Why pods were evicted, by the reason of their end."""
+PREEMPTIONS = frozenset({"PreemptionByScheduler"})
+"""The reasons that a scheduler causes. The kubelet's own preemption, `Preempting`, is none of them."""

@@ -36,8 +36,9 @@ class Leaving(Enum):
 class Life:
     """A pod from its arrival until it is gone. Times are in seconds since the begin of the simulation.
 
-    `origin`: the uid of the pod that it has replaced in the end; its own if it is not a replacement. `runs`: see
-    `PodArrives`. `number`: how many pods of its origin there were before. `bound_at` is None while it has no node.
+    `origin`: the uid of the pod that it has replaced in the end; its own if it is not a replacement. `runs`,
+    `returns`: see `PodArrives`. `number`: how many pods of its origin there were before. `bound_at`: when
+    its binding is done; None while it has no node.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Life:
     bound_at: float | None = None
     node: str = ""
     leaving: Leaving | None = None
+    returns: bool | None = None
 
 
 class Follower:

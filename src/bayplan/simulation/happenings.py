@@ -30,15 +30,17 @@ class PodArrives:
     """A pod is created. It has a node if no scheduler decides about it, or it ran when the simulation began.
 
     `runs`: the seconds after which it ends by itself once it has a node; None if it runs until it is deleted.
+    `returns`: whether it is replaced after an eviction; None if that depends on its owner.
     """
 
     at: float
     pod: PodInfo
     runs: float | None = None
+    returns: bool | None = None
 
     def happen(self, timeline: Timeline) -> None:
         """Let the pod arrive."""
-        timeline.arrive(self.pod, self.runs)
+        timeline.arrive(self.pod, self.runs, self.returns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class TimelineMeasures(Follower):
         """Count a pod on its node."""
         service = belongs_to(pod)
         if self._timeline is not None and service is not None:
-            wait = self._timeline.now - life.arrived if pod.assumed and life.arrived > 0 else None
+            decided = pod.assumed and life.arrived > 0 and life.bound_at is not None
+            wait = (life.bound_at or 0.0) - life.arrived if decided else None
             self._meter.pod_bound(self._timeline.now, pod.key, life.node, service, wait, size_of(pod))
 
     def evicted(self, pod: PodInfo, life: Life) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +82,8 @@ class Summary:
     `nodes`, `empty_nodes`: averages over time. `cost`: of the nodes with a known price; None if there are none.
     `unpriced_node_hours`: those of the others. `placed`: how many pods got a node. `evictions`: by reason.
     `never_placed`: how many pods never got a node, `unplaced` names some of them. `widest`: the service whose pods are
-    the most in one zone; None if there is only one zone. `utilization`: on average over time. `curve`: over time.
+    the most in one zone, and `median_share`: the share of the median one; None if there is only one zone.
+    `utilization`: on average over time. `curve`: over time.
     """
 
     nodes: float
@@ -98,6 +100,7 @@ class Summary:
     widest: Spread | None
     utilization: Utilization
     curve: tuple[CurvePoint, ...]
+    median_share: float | None = None
 
     @property
     def evicted(self) -> int:
@@ -285,6 +288,9 @@ class ClusterMeter:
             else None,
             utilization=_shares(self._sums),
             curve=tuple(self._curve),
+            median_share=statistics.median(each.share for each in spreads)
+            if spreads and len(self._zones) > 1
+            else None,
         )
 
 

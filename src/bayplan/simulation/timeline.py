@@ -43,14 +43,15 @@ from bayplan.simulation.writes import finished
 class Behaviour:
     """How a simulated cluster behaves.
 
-    `attempt_seconds`: how long an attempt takes. The backoffs and the timeout of unschedulable pods are those of the
-    scheduler, in seconds.
+    `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
+    and the timeout of unschedulable pods are those of the scheduler, in seconds.
     """
 
     startup: Startup = field(default_factory=Startup)
     termination: Termination = field(default_factory=Termination)
     controllers: Controllers = field(default_factory=Controllers)
     attempt_seconds: float = 0.002
+    binding_seconds: float = 0.0
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     unschedulable_timeout: float = 300.0
@@ -216,10 +217,10 @@ class Timeline(Outcomes):
 
     # Pods
 
-    def arrive(self, pod: PodInfo, runs: float | None = None) -> None:
+    def arrive(self, pod: PodInfo, runs: float | None = None, returns: bool | None = None) -> None:
         """Let a pod arrive, as `PodArrives` says."""
         self._latest[pod.uid] = pod.uid
-        self._arrive(pod, Life(pod.key, pod.uid, pod.uid, self.now, runs))
+        self._arrive(pod, Life(pod.key, pod.uid, pod.uid, self.now, runs, returns=returns))
 
     def _arrive(self, pod: PodInfo, life: Life) -> None:
         other = self.world.pod(pod.key)
@@ -269,9 +270,10 @@ class Timeline(Outcomes):
         for follower in self._followers:
             follower.evicted(pod, life)
         controllers = self.behaviour.controllers
-        if controllers.replaces(pod) and not controllers.waits_until_gone(pod):
+        if self._returns(pod, life) and not controllers.waits_until_gone(pod):
             self.after(controllers.seconds, self._replace, pod, life)
-        self.after(self.behaviour.termination.of(pod), self._leave, pod.uid, why)
+        has_started = life.bound_at is not None and self.now - life.bound_at >= self.behaviour.startup.of(pod)
+        self.after(self.behaviour.termination.of(pod) if has_started else 0.0, self._leave, pod.uid, why)
 
     def _leave(self, uid: str, why: Leaving) -> None:
         """Remove a pod. One that is gone already is ignored."""
@@ -288,7 +290,7 @@ class Timeline(Outcomes):
                 follower.evicted(pod, life)
             follower.gone(pod, life)
         controllers = self.behaviour.controllers
-        if not life.leaving.is_eviction or not controllers.replaces(pod):
+        if not life.leaving.is_eviction or not self._returns(pod, life):
             if self._latest.get(life.origin) == uid:
                 self._finish(life.origin)
         elif controllers.waits_until_gone(pod) or not evicted:
@@ -304,7 +306,11 @@ class Timeline(Outcomes):
         number = life.number + 1
         replacement = self.behaviour.controllers.replacement(pod, number)
         self._latest[life.origin] = replacement.uid
-        self._arrive(replacement, Life(replacement.key, replacement.uid, life.origin, self.now, life.runs, number))
+        again = Life(replacement.key, replacement.uid, life.origin, self.now, life.runs, number, returns=life.returns)
+        self._arrive(replacement, again)
+
+    def _returns(self, pod: PodInfo, life: Life) -> bool:
+        return self.behaviour.controllers.replaces(pod) if life.returns is None else life.returns
 
     def _finish(self, origin: str) -> None:
         if self._latest.pop(origin, None) is not None:
@@ -315,14 +321,15 @@ class Timeline(Outcomes):
         """Whether a pod of a DaemonSet is not needed any more."""
         return is_daemon(pod) and self.world.state.nodes.position(pod.node_name) is None
 
-    def _has_node(self, pod: PodInfo, node: str) -> None:
+    def _has_node(self, pod: PodInfo, node: str, takes: float = 0.0) -> None:
+        """A pod has its node; what runs there begins when its binding has taken so many seconds."""
         life = self.lives[pod.uid]
-        life.bound_at, life.node = self.now, node
+        life.bound_at, life.node = self.now + takes, node
         for follower in self._followers:
             follower.bound(pod, life)
-        self.after(self.behaviour.startup.of(pod), self._ready, pod.uid)
+        self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
         if life.runs is not None:
-            self.after(life.runs, self._leave, pod.uid, Leaving.COMPLETED)
+            self.after(takes + life.runs, self._leave, pod.uid, Leaving.COMPLETED)
 
     def _ready(self, uid: str) -> None:
         life = self.lives.get(uid)
@@ -369,7 +376,7 @@ class Timeline(Outcomes):
 
     def bound(self, binding: Binding) -> None:
         """Note the node of a pod."""
-        self._has_node(binding.pod, binding.node_name)
+        self._has_node(binding.pod, binding.node_name, self.behaviour.binding_seconds)
 
     def ended(self, binding: Binding, status: Status) -> None:
         """Forget that a pod waited in Permit."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import DAEMON_SET, JOB, STATEFUL_SET
+from bayplan.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.owners import owners_of
@@ -20,11 +20,12 @@ _NODE_KIND = "Node"
 class Controllers:
     """Every pod with a controller is replaced `seconds` after its eviction; bare pods are lost.
 
-    StatefulSets and Jobs replace a pod once it is gone, the others at once. A pod of a DaemonSet is replaced on its
-    node, and only while the node exists.
+    StatefulSets replace a pod once it is gone, as does what creates a bare pod again; the others do at once, Jobs as
+    their default `podReplacementPolicy` says. A pod of a DaemonSet is replaced on its node, and only while the node
+    exists.
     """
 
-    seconds: float = 1.0
+    seconds: float = 0.1
 
     def replaces(self, pod: PodInfo) -> bool:
         """Whether a pod is replaced after an eviction."""
@@ -32,7 +33,7 @@ class Controllers:
 
     def waits_until_gone(self, pod: PodInfo) -> bool:
         """Whether the replacement is created only once the pod is gone."""
-        return self._kind(pod) in {STATEFUL_SET.kind, JOB.kind, DAEMON_SET.kind}
+        return self._kind(pod) in {"", STATEFUL_SET.kind, DAEMON_SET.kind}
 
     def replacement(self, pod: PodInfo, number: int) -> PodInfo:
         """Return the pod that replaces another one. `number`: how many there were before it."""

@@ -24,18 +24,24 @@ class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen
 
 
 class SchedulerParameters(_Strict, frozen=True):
-    """Of the scheduler: how long an attempt takes, and when an unschedulable pod is tried again without an event."""
+    """Of the scheduler: how long an attempt and a binding take, and when an unschedulable pod is tried again without an
+    event. A binding without a value takes as long as in the history.
+    """
 
     attempt_seconds: Seconds = 0.002
+    binding_seconds: Seconds | None = None
     unschedulable_seconds: Positive = 300.0
 
 
 class PodParameters(_Strict, frozen=True):
-    """Of pods: how long they take to start, to end after an eviction, and to be replaced by their controllers."""
+    """Of pods: how long they take to start, to end after an eviction, and to be replaced by their controllers.
+
+    What has no value is as in the history; where that doesn't say it, see `Termination` and `Controllers`.
+    """
 
     startup_seconds: Seconds = 5.0
-    termination_seconds: Seconds = 5.0
-    replacement_seconds: Seconds = 1.0
+    termination_seconds: Seconds | None = None
+    replacement_seconds: Seconds | None = None
 
 
 class JobParameters(_Strict, frozen=True):
