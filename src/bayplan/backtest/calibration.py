@@ -19,7 +19,8 @@ GOOD_NODES = 0.1
 _SLACK = 1.5
 """Seconds by which waits may differ, besides 50 %: a history has whole seconds."""
 _FEW = 3
-"""Numbers of pods may differ by so many, besides a share."""
+_FEW_OF_ALL = 0.005
+"""Numbers of pods may differ by so many or by so large a share of all pods, besides a share of themselves."""
 _EVICTIONS, _NEVER_PLACED = 0.25, 0.5
 """The shares by which the numbers of evictions and of pods that are never placed may differ."""
 
@@ -111,11 +112,12 @@ def _differing(recorded: Summary, simulated: Sequence[Summary]) -> Iterator[str]
         if known is not None and found and abs(known - (near := _nearest(known, found))) > known / 2 + _SLACK:
             yield f"{share} of the pods waited up to {seconds(known)}, simulated {seconds(near)}"
     evicted, never = _evicted(recorded), recorded.never_placed
+    few = max(_FEW, _FEW_OF_ALL * recorded.placed)
     near = _nearest(evicted, [_evicted(each) for each in simulated])
-    if abs(evicted - near) > evicted * _EVICTIONS + _FEW:
+    if abs(evicted - near) > evicted * _EVICTIONS + few:
         yield f"{amount(evicted)} evictions, simulated {amount(near)}"
     near = _nearest(never, [each.never_placed for each in simulated])
-    if abs(never - near) > never * _NEVER_PLACED + _FEW:
+    if abs(never - near) > never * _NEVER_PLACED + few:
         yield f"{amount(never)} never placed, simulated {amount(near)}"
 
 
