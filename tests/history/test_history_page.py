@@ -64,6 +64,9 @@ def test_each_question_has_the_answer_of_the_page(place: Path) -> None:
     section = PAGE[PAGE.index(QUESTIONS) : PAGE.index("## The format")]
     found = re.findall(r"^```(sh|text)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     printed: list[str] = []
+    write_sample(place / "sample-week")
+    saving = next(line for line in PAGE.splitlines() if line.startswith("bayplan snapshot now.bayplan"))
+    assert CliRunner().invoke(main, shlex.split(saving, comments=True)[1:]).exit_code == 0
     for language, block in found:
         if language == "sh":
             result = CliRunner().invoke(main, shlex.split(block)[1:], catch_exceptions=False)
