@@ -6,7 +6,8 @@ functions of the embedded controllers. Nothing is scheduled, and no controller r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -80,6 +81,20 @@ class Manifests:
         created, before = self._objects.replace(document)
         expansion = Expansion([created])
         self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
+        return expansion
+
+    def missing(self, kind: Kind, document: Document) -> Expansion:
+        """Return the pods that a workload of the snapshot lacks, with their claims. `document`: the workload."""
+        expansion = Expansion()
+        found = redeployment(self._snapshot, kind, document, document)
+        if found.document is not None:
+            self._redeploy(replace(found, document=_with_uid(found.document)), expansion)
+        return expansion
+
+    def daemon_pods(self, document: Document, nodes: Sequence[str]) -> Expansion:
+        """Return the pods that a DaemonSet of the snapshot makes for nodes that have none of it."""
+        expansion = Expansion()
+        self._create_daemon_pods(convert(kinds.DAEMON_SET.type, _with_uid(document)), nodes, expansion)
         return expansion
 
     def _expand_all(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
@@ -225,8 +240,11 @@ class Manifests:
         eligible = daemon_pods.Eligibility.of(owner)
         nodes = self._snapshot.of_kind(kinds.NODE).items()
         names = [name for name, raw in nodes if eligible.judge(decode(kinds.NODE.type, raw)).run]
-        self._at_most(len(names), owner)
-        for name in names:
+        self._create_daemon_pods(owner, names, expansion)
+
+    def _create_daemon_pods(self, owner: Any, nodes: Sequence[str], expansion: Expansion) -> None:
+        self._at_most(len(nodes), owner)
+        for name in nodes:
             self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
 
     def _job(self, document: Document, expansion: Expansion) -> None:
@@ -327,6 +345,13 @@ def _document(kind: Kind, obj: Any, namespace: str) -> Document:
     document: Document = msgspec.json.decode(encode(obj))
     metadata = {**document["metadata"], "namespace": namespace}
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def _with_uid(document: Document) -> Document:
+    """An object with a uid, which those that are written by hand lack: pods are owned by it."""
+    metadata = document["metadata"]
+    uid = metadata.get("uid") or f"uid-{_key_of(document)}"
+    return {**document, "metadata": {**metadata, "uid": uid}}
 
 
 def _with(obj: Mapping[str, Any] | None, name: str, entries: Mapping[str, str]) -> Document:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bayplan.api import kinds
@@ -62,7 +63,10 @@ class Objects:
         given, namespace = self._accepted(resource, document)
         metadata = document["metadata"] = {**(document.get("metadata") or {})}
         status = document.get("status")
-        name = given["metadata"].get("name") or self._generated(given["metadata"])
+        known = self._storage.collection(resource).objects
+        name = given["metadata"].get("name") or self._generated(
+            given["metadata"], lambda name: key_of(namespace, name) in known
+        )
         if name:
             metadata["name"] = given["metadata"]["name"] = name
         spec = given.get("spec") or {}
@@ -174,9 +178,13 @@ class Objects:
             return document
         return {**document, "metadata": {**metadata, "name": self._generated(metadata)}}
 
-    def _generated(self, metadata: Document) -> str:
+    def _generated(self, metadata: Document, is_taken: Callable[[str], bool] = lambda _: False) -> str:
+        """A name that is free: the API server tries eight, and controllers try again."""
         prefix = metadata.get("generateName")
-        return f"{str(prefix)[:58]}{self.suffix()}" if prefix else ""
+        if not prefix:
+            return ""
+        names = (f"{str(prefix)[:58]}{self.suffix()}" for _ in itertools.count())
+        return next(name for name in names if not is_taken(name))
 
     def _fill(self, namespace: str) -> None:
         """Read all objects of a namespace, which its quotas count, and then the quotas."""

@@ -14,7 +14,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.controllers import rollout, stateful_pods
 from bayplan.devcluster.controllers.replicaset import scale_down_order
 from bayplan.insight.expansion import Document, Rollout
-from bayplan.insight.owners import newest_replica_set
+from bayplan.insight.owners import newest_replica_set, owners_behind
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.owners import owners_of
 
@@ -161,15 +161,16 @@ def _daemon_set(workload: str, owned: Sequence[PodInfo], now: Document, *, chang
 
 def _pods_of(snapshot: Snapshot, kind: Kind, namespace: str, name: str) -> Iterator[PodInfo]:
     """The pods of a workload that run or wait, in the order of their names."""
-    prefix, mark = f"{namespace}/", name.encode()
+    owners = owners_behind(snapshot, kind, namespace, name)
+    prefix, marks = f"{namespace}/", [name.encode() for _, name in owners]
     for key, raw in sorted(snapshot.of_kind(POD).items()):
-        if not key.startswith(prefix) or mark not in raw:
+        if not key.startswith(prefix) or not any(mark in raw for mark in marks):
             continue
         try:
             pod = PodInfo.from_raw(raw)
         except ValueError:
             continue  # it is left out of every answer, with a warning
-        if not pod.terminated and not pod.terminating and (kind.kind, name) in owners_of(pod):
+        if not pod.terminated and not pod.terminating and not owners.isdisjoint(owners_of(pod)):
             yield pod
 
 

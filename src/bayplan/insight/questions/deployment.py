@@ -14,6 +14,7 @@ from bayplan.insight.questions.new_objects import given
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
 from bayplan.simulation.evictions import remove
+from bayplan.simulation.owners import is_replaced
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
@@ -115,7 +116,7 @@ class Deployment:
     def _evicted(self, victim: PodInfo, preemption: Preemption) -> None:
         if victim.key not in self._documents:
             return
-        if any(owner.controller for owner in victim.metadata.ownerReferences or ()):
+        if is_replaced(victim):
             self._world.change(POD, victim.key, pending_copy(victim))  # its controller makes another one
         else:
             self._lost[victim.key] = preemption
