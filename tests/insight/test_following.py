@@ -1,4 +1,4 @@
-"""What controllers do after a change: they replace pods once, follow nodes, use quotas, and evict from tainted devices."""
+"""What controllers do after a change: replace pods once, follow nodes, use quotas, evict from tainted devices."""
 
 import pytest
 from bayplan_documents import document, node, pod, workload

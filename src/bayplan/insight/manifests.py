@@ -23,7 +23,7 @@ from bayplan.devcluster.controllers.ownership import controller_reference
 from bayplan.devcluster.controllers.resource_claims import claim_of_template
 from bayplan.devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.insight.answers import QuestionError
-from bayplan.insight.custom_workloads import children, has_pods, header_of
+from bayplan.insight.custom_workloads import children, has_pods, header_of, rules_not_run
 from bayplan.insight.expansion import Document, Expansion, Refused
 from bayplan.insight.limits import Room
 from bayplan.insight.objects import ADMISSION, Objects
@@ -32,6 +32,7 @@ from bayplan.insight.redeployment import Redeployment, redeployment
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.insight.sources.documents import identify
 from bayplan.insight.sources.reading import SnapshotError
+from bayplan.manifest_files import PlacedDocument
 
 
 class Manifests:
@@ -104,13 +105,16 @@ class Manifests:
         for early in (True, False):  # classes and templates first, whatever their place in the file
             for number, document in enumerate(documents, start=1):
                 if (header_of(document) in _NEEDED_FIRST) is early:
-                    self._try(number, dict(document), expansion)
+                    self._try(number, document, expansion)
         return expansion
 
-    def _try(self, number: int, document: Document, expansion: Expansion) -> None:
+    def _try(self, number: int, given: Mapping[str, Any], expansion: Expansion) -> None:
         """Expand an object of the manifests; note it if it is refused. Of several versions, the last one counts."""
+        document, name = dict(given), _name_of(given)
+        what = f"{given.where}: {name}" if isinstance(given, PlacedDocument) else f"object {number} ({name})"
         identity = _identity(document)
         try:
+            self._objects.check_fields(document)
             if self._deploying and identity is not None and self._last[identity] != number:
                 _, before = self._objects.apply(document)
                 self._before.setdefault(identity, before)
@@ -120,9 +124,9 @@ class Manifests:
             if header_of(document) == _POD and error.code == _FORBIDDEN:
                 expansion.refused_pods.append(Refused(_key_of(document), error.message))
             else:
-                expansion.refused.append(Refused(f"object {number} ({_name_of(document)})", error.message))
+                expansion.refused.append(Refused(what, error.message))
         except SnapshotError as error:
-            expansion.refused.append(Refused(f"object {number} ({_name_of(document)})", str(error)))
+            expansion.refused.append(Refused(what, str(error)))
 
     def _expand(self, document: Document, expansion: Expansion) -> None:
         kind = _KINDS.get(header_of(document))
@@ -176,7 +180,7 @@ class Manifests:
             first = len(expansion.pods)
             self._workloads[found.kind](found.document, expansion)
             expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
-            if found.replaced:
+            if found.replaced or found.must_run:
                 expansion.rollouts.append(found.rollout(expansion.pods[first:]))
         self._staying = set()
 
@@ -186,6 +190,7 @@ class Manifests:
     def _custom(self, document: Document, expansion: Expansion) -> None:
         """Add what the controller of a known custom resource makes of it; note others."""
         made = children(document)
+        expansion.not_run += (f"{_name_of(document)}: {rule}" for rule in rules_not_run(document))
         if made is None:
             if has_pods(document):
                 expansion.unknown.append(f"{_name_of(document)} ({document['apiVersion']})")

@@ -11,6 +11,8 @@ from bayplan.api.kinds import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET
 from bayplan.cluster.pod_info import PodInfo
 
 _HASH = "pod-template-hash"
+_DIGITS_OF_TIME = 8
+"""A CronJob names its Jobs after the minutes since 1970."""
 _NOT_SPREAD = frozenset({JOB.kind, CRON_JOB.kind})
 _WITH_IDENTITY = frozenset({STATEFUL_SET.kind, DAEMON_SET.kind})
 """The owners whose pods have a name or a node of their own: another one comes only once the old one is gone."""
@@ -88,7 +90,7 @@ def owners_of(pod: PodInfo) -> Iterator[tuple[str, str]]:
     base, _, suffix = owner.name.rpartition("-")
     if owner.kind == REPLICA_SET.kind and suffix == pod.labels.get(_HASH):
         yield DEPLOYMENT.kind, base
-    elif owner.kind == JOB.kind and suffix.isdecimal():
+    elif owner.kind == JOB.kind and suffix.isdecimal() and len(suffix) >= _DIGITS_OF_TIME:
         yield CRON_JOB.kind, base
 
 

@@ -211,8 +211,7 @@ class _Editor:
             if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
                 hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
                 raise QuestionError(f"{kind.singular} {key} exists already{hint}")
-        self._create(documents)
-        self._draft.steps += steps
+        self._draft.steps += [*steps, *self._create(documents)]
 
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
@@ -245,8 +244,8 @@ class _Editor:
             return tuple(self._draft.snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM))
         return tuple(key for kind, key in self._changed if kind is kinds.PERSISTENT_VOLUME_CLAIM)
 
-    def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Add what manifests lead to, as far as it doesn't exist."""
+    def _create(self, documents: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Add what manifests lead to, as far as it doesn't exist. Returns the rules about nodes that aren't run."""
         from bayplan.insight.manifests import Manifests
 
         expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
@@ -254,3 +253,4 @@ class _Editor:
             if identify(document)[0] is kinds.NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = taints_without(document, NOT_READY)
         self._changed += self._draft.add(expansion)
+        return expansion.not_run
