@@ -30,7 +30,7 @@ OFF = {"key": "off", "value": "yes", "effect": "NoSchedule"}
 
 
 class Cluster:
-    """A random cluster: nodes that are nearly full, workloads, perhaps a quota, and pods that hang in their deletion."""
+    """A random cluster: nodes that are nearly full, workloads, and perhaps a quota."""
 
     def __init__(self, seed):
         self.rng = rng = random.Random(seed)
