@@ -7,7 +7,7 @@ their pods create those that it allows now.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lightkube.models.resource_v1 import DeviceTaint, ResourceSlice
 from msgspec.structs import replace
@@ -36,6 +36,9 @@ from bayplan.insight.tables import grouped
 from bayplan.simulation.claims import claims_of
 from bayplan.simulation.owners import controller_of, references_in
 from bayplan.simulation.world import World
+
+if TYPE_CHECKING:
+    from bayplan.devcluster.controllers.served import Pod
 
 
 def let_controllers_follow(draft: Draft, before: Snapshot, seed: int) -> None:
@@ -130,8 +133,8 @@ def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, li
             pod = PodInfo.from_raw(raw)
         except ValueError:
             continue  # it is left out of every answer, with a warning
-        owner = controller_of(pod)
-        node = target_node(pod.object)
+        owner, obj = controller_of(pod), cast("Pod", pod.object)
+        node = target_node(obj)
         if owner is not None and owner.kind == DAEMON_SET.kind and node is not None:
             found.setdefault((pod.namespace, owner.name), {}).setdefault(node, []).append(pod)
     return found

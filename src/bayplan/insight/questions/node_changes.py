@@ -140,7 +140,8 @@ def taint(draft: Draft, name: str, text: str) -> None:
         from bayplan.devcluster.controllers.taint_eviction import tolerated_seconds
 
         added = [Taint(key=key, value=value, effect=effect)]
-        tolerations = ((pod, pod.object.spec.tolerations or ()) for pod in draft.pods_on(name))
+        specs: Any = ((pod, pod.object.spec) for pod in draft.pods_on(name))
+        tolerations = ((pod, spec.tolerations or ()) for pod, spec in specs)
         draft.displace([pod for pod, given in tolerations if math.isfinite(tolerated_seconds(added, given))])
 
 
