@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,14 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 MOST_VALUES = 1_000_000
 """In one YAML document, with aliases expanded: a few lines can expand to billions of values."""
+
+
+class PlacedDocument(dict[str, Any]):
+    """An object of a manifest that knows its place, for messages about what it says."""
+
+    def __init__(self, document: Mapping[str, Any], where: str) -> None:
+        super().__init__(document)
+        self.where = where
 
 
 class ManifestError(Exception):

@@ -121,3 +121,39 @@ def test_unknown_custom_resource_is_named(tmp_path, manifests, status, text):
     result = CliRunner().invoke(main, asked)
 
     assert (result.exit_code, text in result.output) == (status, True), result.output
+
+
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+OF_GROUPS = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+
+
+def annotated(document, name):
+    return {**document, "metadata": {**document["metadata"], "annotations": {name: "rack"}}}
+
+
+def exclusive_part():
+    made = job_set()
+    part = made["spec"]["replicatedJobs"][0]
+    part["template"] = {**part["template"], "metadata": {"annotations": {EXCLUSIVE: "rack"}}}
+    return made
+
+
+@cases(
+    "document, rule",
+    {
+        "all jobs": (annotated(job_set(), EXCLUSIVE), f"JobSet x: {EXCLUSIVE}=rack isn't run: it gives each job"),
+        "one job": (exclusive_part(), f"JobSet x: {EXCLUSIVE}=rack isn't run"),
+        "groups": (annotated(leader_worker_set(), OF_GROUPS), f"LeaderWorkerSet x: {OF_GROUPS}=rack isn't run"),
+        "subgroups": (
+            annotated(leader_worker_set(), OF_GROUPS.replace("/", "/subgroup-")),
+            "LeaderWorkerSet x: leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology=rack isn't run",
+        ),
+        "none": (job_set(), ""),
+    },
+)
+def test_rules_that_are_not_run_are_named(document, rule):
+    answer = Insight(Snapshot.of([node("a", "20")])).fit([document])
+
+    assert answer.fits is not bool(rule)
+    assert [each.startswith(rule) for each in answer.not_run] == [True] * bool(rule)
+    assert rule in answer.text(width=500)

@@ -142,6 +142,52 @@ def test_pods_of_a_stateful_set_are_replaced_one_by_one():
     assert sorted(outcomes(part)) == [(f"web-{number}", "placed", "a") for number in range(4)]
 
 
+PENDING = [pod("web-0", "StatefulSet", ""), *(pod(f"web-{number}", "StatefulSet") for number in (1, 2))]
+
+
+@cases(
+    "spec, cpu, placed, waits",
+    {
+        # An ordered StatefulSet waits for web-0, which waits for room, before it replaces another pod.
+        "ordered": ({}, "500m", [], "web-0"),
+        "parallel": ({"podManagementPolicy": "Parallel"}, "500m", ["web-0", "web-1", "web-2"], ""),
+        "parallel, a large one": ({"podManagementPolicy": "Parallel"}, "1500m", [], "web-2"),
+        "maxUnavailable counts web-0": (
+            {
+                "podManagementPolicy": "Parallel",
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            },
+            "500m",
+            [],
+            "web-0",
+        ),
+    },
+)
+def test_rollout_of_a_stateful_set_with_pending_pods(spec, cpu, placed, waits):
+    before = workload("StatefulSet", replicas=3, **spec)
+    before["spec"]["template"] = template(cpu="1")
+    new = workload("StatefulSet", "new", cpu, replicas=3, **spec)
+
+    answer = fit([new], before, *PENDING, nodes=[("a", "2")])
+
+    assert sorted(name for name, outcome, _ in outcomes(answer) if outcome == "placed") == placed
+    assert len(answer.pods) == 3
+    assert answer.fits is not bool(waits)
+    assert any(each.message.endswith(f"waits for shop/{waits}") for each in answer.pods) is bool(waits)
+
+
+def test_ordered_stateful_set_makes_no_more_pods_while_one_is_pending():
+    before = workload("StatefulSet", replicas=3)
+
+    for policy, expected in (("OrderedReady", "pending"), ("Parallel", "placed")):
+        grown = workload("StatefulSet", replicas=4, podManagementPolicy=policy)
+        before["spec"]["podManagementPolicy"] = policy
+        large = pod("web-0", "StatefulSet", "", cpu="3")
+        answer = fit([grown], before, large, *PENDING[1:], nodes=[("a", "3")])
+
+        assert {name: outcome for name, outcome, _ in outcomes(answer)}["web-3"] == expected
+
+
 def test_daemon_pods_are_replaced_node_by_node():
     nodes = [("a", "1"), ("b", "1"), ("c", "1")]
     old = [pod("web-x", "DaemonSet", "b"), pod("web-y", "DaemonSet", "a")]

@@ -302,3 +302,32 @@ def test_default_configuration_has_the_schedulers_of_kubernetes_and_bayplan(sche
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "schedulerName": scheduler}}
     deployment = workload("apps/v1", "Deployment", replicas=1, selector=SELECTOR, template=template)
     assert asked().fit([deployment]).fits is fits
+
+
+@pytest.mark.parametrize(
+    ("field", "document"),
+    [
+        ("spec.nodeselector", a_pod(nodeselector={"a": "b"})),
+        ("spec.template.spec.tolerationss", with_spec(tolerationss=[])),
+        ("spec.replicass", workload("apps/v1", "Deployment", **DEPLOYMENT["spec"], replicass=2)),
+    ],
+    ids=["pod", "template", "workload"],
+)
+def test_unknown_field_is_an_error_with_its_place(folder, field, document):
+    (folder / "typo.json").write_text(json.dumps(document))
+
+    result = called("fit", "-f", "typo.json", "--from", "cluster.json")
+
+    assert result.exit_code == 2
+    assert f'strict decoding error: unknown field "{field}"' in result.output
+    assert "typo.json, document 1 (line 1): " in result.output
+
+
+def test_generated_names_are_free():
+    replicas = workload("apps/v1", "ReplicaSet", replicas=3, selector=SELECTOR, template=TEMPLATE)
+    first = asked().fit([replicas]).pods
+    there = [{**a_pod(each.pod.partition("/")[2]), "spec": {**a_pod()["spec"], "nodeName": "a"}} for each in first]
+
+    again = asked(*there).fit([replicas]).pods
+
+    assert len({each.pod for each in first}.union(each.pod for each in again)) == 6

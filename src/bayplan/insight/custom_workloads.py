@@ -43,6 +43,43 @@ def children(document: Document) -> Iterator[Document] | None:
     return expand(document, spec) if isinstance(spec, dict) and not _suspended(spec) else iter(())
 
 
+def rules_not_run(document: Document) -> Iterator[str]:
+    """Yield the rules about nodes that a custom resource sets, and that only its controller carries out.
+
+    The order in which its parts start is none of them: what fits at once fits in any order.
+    """
+    api_version, kind = header_of(document)
+    for name, meaning in _RULES.get((api_version.partition("/")[0], kind), {}).items():
+        value = next((given[name] for given in _annotations(document) if name in given), None)
+        if value is not None:
+            yield f"{name}={value} isn't run: {meaning.format(value)}"
+
+
+def _annotations(document: Document) -> Iterator[dict[str, Any]]:
+    """The annotations of a custom resource, and of the templates of its parts."""
+    yield _dict(_dict(document.get("metadata")).get("annotations"))
+    spec = _dict(document.get("spec"))
+    for group in _list(spec.get("replicatedJobs")):
+        job = _dict(group.get("template"))
+        pods = _dict(_dict(job.get("spec")).get("template"))
+        for template in (job, pods):
+            yield _dict(_dict(template.get("metadata")).get("annotations"))
+
+
+_EXCLUSIVE = "it gives each {} a topology domain ({{}}) of its own"
+_RULES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("jobset.x-k8s.io", "JobSet"): {
+        "alpha.jobset.sigs.k8s.io/exclusive-topology": _EXCLUSIVE.format("job"),
+        "alpha.jobset.sigs.k8s.io/node-selector": "it selects the nodes that were labelled for each job",
+    },
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): {
+        f"{_LEADER_WORKER_SET}/exclusive-topology": _EXCLUSIVE.format("group"),
+        f"{_LEADER_WORKER_SET}/subgroup-exclusive-topology": _EXCLUSIVE.format("subgroup"),
+    },
+}
+"""(group, kind), in any version -> the annotations whose rules aren't mirrored, and what they do"""
+
+
 def has_pods(document: Document) -> bool:
     """Whether a custom resource may have pods: all but those that plugins read, such as PodGroups."""
     header = header_of(document)

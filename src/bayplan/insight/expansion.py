@@ -23,6 +23,9 @@ class Rollout:
 
     `old` and `new` are in the order in which they go and come. Meanwhile, at most `most` pods of the workload exist,
     and at least `least` are available.
+
+    `one_by_one`: each new pod waits until the one before has a node; those without an old one come first.
+    `must_run`: pods that exist, and that an ordered StatefulSet waits for before it makes or replaces another one.
     """
 
     workload: str
@@ -30,6 +33,8 @@ class Rollout:
     new: Sequence[str]
     least: int
     most: int
+    one_by_one: bool = False
+    must_run: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -48,3 +53,5 @@ class Expansion:
     rollouts: list[Rollout] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """Objects whose pods only their controller knows, as `Kafka shop/events (kafka.strimzi.io/v1)`."""
+    not_run: list[str] = field(default_factory=list)
+    """Rules about nodes that only a controller has: their pods may get other nodes than in the answer, or none."""

@@ -234,15 +234,18 @@ class Insight:
         *,
         pools: Sequence[str] = (),
         most: int = MOST_NEW_NODES,
+        price_of: Callable[[Mapping[str, str]], float | None] = lambda _: None,
         shown: int = 20,
         progress: Progress = silent,
     ) -> ScaleUp:
         """Return how many new nodes of which pool would be enough for the pending pods with `matches`.
 
         With `objects` (documents), for the pods of these. `pools`: those that may grow; by default, all. `most`: the
-        most new nodes of a pool. `shown` and `progress`: as for `capacity`. Raises QuestionError.
+        most new nodes of a pool. `price_of`: the dollars for an hour of a node with some labels. `shown` and
+        `progress`: as for `capacity`. Raises QuestionError.
         """
         from bayplan.insight.questions.node_groups import node_groups
+        from bayplan.insight.questions.node_search import PoolLimits
         from bayplan.insight.questions.scale_up import scale_up
 
         self.world.reset()
@@ -251,7 +254,10 @@ class Insight:
             if pool not in known:
                 raise QuestionError(f"there is no pool {pool} in {self._where}{did_you_mean(pool, sorted(known))}")
         expansion = None if objects is None else self._manifests(progress).expand(objects)
-        return scale_up(self.world, expansion, pools=pools, matches=matches, most=most, shown=shown, progress=progress)
+        limits = PoolLimits(most, price_of)
+        return scale_up(
+            self.world, expansion, pools=pools, matches=matches, limits=limits, shown=shown, progress=progress
+        )
 
     def usage(
         self,

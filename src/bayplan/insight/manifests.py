@@ -6,7 +6,8 @@ functions of the embedded controllers. Nothing is scheduled, and no controller r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from bayplan.devcluster.controllers.ownership import controller_reference
 from bayplan.devcluster.controllers.resource_claims import claim_of_template
 from bayplan.devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.insight.answers import QuestionError
-from bayplan.insight.custom_workloads import children, has_pods, header_of
+from bayplan.insight.custom_workloads import children, has_pods, header_of, rules_not_run
 from bayplan.insight.expansion import Document, Expansion, Refused
 from bayplan.insight.limits import Room
 from bayplan.insight.objects import ADMISSION, Objects
@@ -31,6 +32,7 @@ from bayplan.insight.redeployment import Redeployment, redeployment
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.insight.sources.documents import identify
 from bayplan.insight.sources.reading import SnapshotError
+from bayplan.manifest_files import PlacedDocument
 
 
 class Manifests:
@@ -82,6 +84,20 @@ class Manifests:
         self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
         return expansion
 
+    def missing(self, kind: Kind, document: Document) -> Expansion:
+        """Return the pods that a workload of the snapshot lacks, with their claims. `document`: the workload."""
+        expansion = Expansion()
+        found = redeployment(self._snapshot, kind, document, document)
+        if found.document is not None:
+            self._redeploy(replace(found, document=_with_uid(found.document)), expansion)
+        return expansion
+
+    def daemon_pods(self, document: Document, nodes: Sequence[str]) -> Expansion:
+        """Return the pods that a DaemonSet of the snapshot makes for nodes that have none of it."""
+        expansion = Expansion()
+        self._create_daemon_pods(convert(kinds.DAEMON_SET.type, _with_uid(document)), nodes, expansion)
+        return expansion
+
     def _expand_all(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         expansion = Expansion()
         documents = list(flattened(objects))
@@ -89,13 +105,16 @@ class Manifests:
         for early in (True, False):  # classes and templates first, whatever their place in the file
             for number, document in enumerate(documents, start=1):
                 if (header_of(document) in _NEEDED_FIRST) is early:
-                    self._try(number, dict(document), expansion)
+                    self._try(number, document, expansion)
         return expansion
 
-    def _try(self, number: int, document: Document, expansion: Expansion) -> None:
+    def _try(self, number: int, given: Mapping[str, Any], expansion: Expansion) -> None:
         """Expand an object of the manifests; note it if it is refused. Of several versions, the last one counts."""
+        document, name = dict(given), _name_of(given)
+        what = f"{given.where}: {name}" if isinstance(given, PlacedDocument) else f"object {number} ({name})"
         identity = _identity(document)
         try:
+            self._objects.check_fields(document)
             if self._deploying and identity is not None and self._last[identity] != number:
                 _, before = self._objects.apply(document)
                 self._before.setdefault(identity, before)
@@ -105,9 +124,9 @@ class Manifests:
             if header_of(document) == _POD and error.code == _FORBIDDEN:
                 expansion.refused_pods.append(Refused(_key_of(document), error.message))
             else:
-                expansion.refused.append(Refused(f"object {number} ({_name_of(document)})", error.message))
+                expansion.refused.append(Refused(what, error.message))
         except SnapshotError as error:
-            expansion.refused.append(Refused(f"object {number} ({_name_of(document)})", str(error)))
+            expansion.refused.append(Refused(what, str(error)))
 
     def _expand(self, document: Document, expansion: Expansion) -> None:
         kind = _KINDS.get(header_of(document))
@@ -161,7 +180,7 @@ class Manifests:
             first = len(expansion.pods)
             self._workloads[found.kind](found.document, expansion)
             expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
-            if found.replaced:
+            if found.replaced or found.must_run:
                 expansion.rollouts.append(found.rollout(expansion.pods[first:]))
         self._staying = set()
 
@@ -171,6 +190,7 @@ class Manifests:
     def _custom(self, document: Document, expansion: Expansion) -> None:
         """Add what the controller of a known custom resource makes of it; note others."""
         made = children(document)
+        expansion.not_run += (f"{_name_of(document)}: {rule}" for rule in rules_not_run(document))
         if made is None:
             if has_pods(document):
                 expansion.unknown.append(f"{_name_of(document)} ({document['apiVersion']})")
@@ -225,8 +245,11 @@ class Manifests:
         eligible = daemon_pods.Eligibility.of(owner)
         nodes = self._snapshot.of_kind(kinds.NODE).items()
         names = [name for name, raw in nodes if eligible.judge(decode(kinds.NODE.type, raw)).run]
-        self._at_most(len(names), owner)
-        for name in names:
+        self._create_daemon_pods(owner, names, expansion)
+
+    def _create_daemon_pods(self, owner: Any, nodes: Sequence[str], expansion: Expansion) -> None:
+        self._at_most(len(nodes), owner)
+        for name in nodes:
             self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
 
     def _job(self, document: Document, expansion: Expansion) -> None:
@@ -327,6 +350,13 @@ def _document(kind: Kind, obj: Any, namespace: str) -> Document:
     document: Document = msgspec.json.decode(encode(obj))
     metadata = {**document["metadata"], "namespace": namespace}
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def _with_uid(document: Document) -> Document:
+    """An object with a uid, which those that are written by hand lack: pods are owned by it."""
+    metadata = document["metadata"]
+    uid = metadata.get("uid") or f"uid-{_key_of(document)}"
+    return {**document, "metadata": {**metadata, "uid": uid}}
 
 
 def _with(obj: Mapping[str, Any] | None, name: str, entries: Mapping[str, str]) -> Document:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bayplan.api import kinds
@@ -51,6 +52,12 @@ class Objects:
         for kind in ADMISSION:
             self._restore(kind, snapshot.of_kind(kind))
 
+    def check_fields(self, document: Document) -> None:
+        """Raise StatusError for a field that the API server doesn't know, as it does for kubectl."""
+        resource = self._resource_of(document)
+        if resource is not None and isinstance(document.get("metadata") or {}, dict):
+            accept(resource.schema, {**document}, FieldValidation("Strict"))
+
     def create(self, document: Document) -> Document:
         """Return a new object with its defaults. Objects of kinds that no server has stay as they are.
 
@@ -62,7 +69,9 @@ class Objects:
         given, namespace = self._accepted(resource, document)
         metadata = document["metadata"] = {**(document.get("metadata") or {})}
         status = document.get("status")
-        name = given["metadata"].get("name") or self._generated(given["metadata"])
+        name = given["metadata"].get("name") or self._generated(
+            given["metadata"], lambda name: self._is_taken(resource, namespace, name)
+        )
         if name:
             metadata["name"] = given["metadata"]["name"] = name
         spec = given.get("spec") or {}
@@ -174,9 +183,17 @@ class Objects:
             return document
         return {**document, "metadata": {**metadata, "name": self._generated(metadata)}}
 
-    def _generated(self, metadata: Document) -> str:
+    def _generated(self, metadata: Document, is_taken: Callable[[str], bool] = lambda _: False) -> str:
+        """A name that is free: the API server tries eight, and controllers try again."""
         prefix = metadata.get("generateName")
-        return f"{str(prefix)[:58]}{self.suffix()}" if prefix else ""
+        if not prefix:
+            return ""
+        names = (f"{str(prefix)[:58]}{self.suffix()}" for _ in itertools.count())
+        return next(name for name in names if not is_taken(name))
+
+    def _is_taken(self, resource: Resource, namespace: str, name: str) -> bool:
+        known = self._storage.collection(resource).objects
+        return key_of(namespace, name) in known or f"{namespace}/{name}" in self.snapshot.of_kind(resource.kind)
 
     def _fill(self, namespace: str) -> None:
         """Read all objects of a namespace, which its quotas count, and then the quotas."""

@@ -38,13 +38,19 @@ def owned_by(snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: Kind, namesp
 
     Those of a Deployment or a CronJob belong to objects that it owns, or that are named as its own.
     """
+    owners = owners_behind(snapshot, kind, namespace, name)
+    found = [pod for pod in pods.values() if pod.namespace == namespace and not owners.isdisjoint(owners_of(pod))]
+    return sorted(found, key=lambda pod: pod.key)
+
+
+def owners_behind(snapshot: Snapshot, kind: Kind, namespace: str, name: str) -> set[tuple[str, str]]:
+    """Return the kinds and names of the owners whose pods belong to a workload: itself, and what it makes."""
     owners = {(kind.kind, name)}
     maker = _MAKERS.get(kind)
     if maker is not None:
         made = owned_objects(snapshot, maker, kind, f"{namespace}/{name}")
         owners |= {(maker.kind, key.partition("/")[2]) for key in made}
-    found = [pod for pod in pods.values() if pod.namespace == namespace and not owners.isdisjoint(owners_of(pod))]
-    return sorted(found, key=lambda pod: pod.key)
+    return owners
 
 
 _MAKERS = {DEPLOYMENT: REPLICA_SET, CRON_JOB: JOB}

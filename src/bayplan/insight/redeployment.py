@@ -14,7 +14,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.controllers import rollout, stateful_pods
 from bayplan.devcluster.controllers.replicaset import scale_down_order
 from bayplan.insight.expansion import Document, Rollout
-from bayplan.insight.owners import newest_replica_set
+from bayplan.insight.owners import newest_replica_set, owners_behind
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.owners import owners_of
 
@@ -24,8 +24,8 @@ class Redeployment:
     """The pods (`namespace/name`) of a workload that stay, go without a successor, and are replaced.
 
     `document` is the workload that new pods are made of, and `kind` its kind; None if there are none. `is_new`: which
-    of the document's pods are new, and `is_successor`: which of these replace others. `least` and `most`: as for
-    `Rollout`.
+    of the document's pods are new, and `is_successor`: which of these replace others. `least`, `most`, `one_by_one` and
+    `must_run`: as for `Rollout`.
     """
 
     workload: str
@@ -42,13 +42,17 @@ class Redeployment:
     """False for successors that come before others."""
     least: int = 0
     most: int = 0
+    one_by_one: bool = False
+    must_run: Sequence[str] = ()
 
     def rollout(self, new: Iterable[Document]) -> Rollout:
         """Return the rollout to these new pods."""
         successors = sorted(filter(self.is_successor, new), key=self.turn)
         keys = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in successors]
-        ordered = sorted(keys, key=_place, reverse=True) if self.kind is STATEFUL_SET else keys
-        return Rollout(self.workload, self.replaced, ordered, self.least, self.most)
+        if self.kind is STATEFUL_SET:
+            missing = sorted(set(keys).difference(self.replaced), key=_place)
+            keys = [*missing, *(key for key in self.replaced if key in set(keys))]
+        return Rollout(self.workload, self.replaced, keys, self.least, self.most, self.one_by_one, self.must_run)
 
 
 def redeployment(snapshot: Snapshot, kind: Kind, before: Document, now: Document) -> Redeployment:
@@ -110,7 +114,11 @@ def _deployment(workload: str, owned: Sequence[PodInfo], now: Document) -> Redep
 
 
 def _stateful_set(workload: str, owned: Sequence[PodInfo], now: Document, *, changed: bool) -> Redeployment:
-    """Pods keep their names. With a new template, those from the partition on are replaced, the highest first."""
+    """Pods keep their names. With a new template, those from the partition on are replaced, the highest first.
+
+    Pods that don't run keep an ordered StatefulSet from beginning. Others wait only for the pods that they replaced;
+    with `maxUnavailable`, pods that don't run count.
+    """
     stateful_set: Any = convert(STATEFUL_SET.type, now)
     strategy = now["spec"].get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
@@ -133,6 +141,8 @@ def _stateful_set(workload: str, owned: Sequence[PodInfo], now: Document, *, cha
         is_new=lambda pod: pod["metadata"]["name"] not in staying,
         least=len(wanted) - len(staying) - at_once,
         most=len(wanted) - len(staying),
+        one_by_one=rolling.get("maxUnavailable") is None,
+        must_run=_keys(inside) if stateful_pods.is_ordered(stateful_set) else (),
     )
 
 
@@ -161,15 +171,16 @@ def _daemon_set(workload: str, owned: Sequence[PodInfo], now: Document, *, chang
 
 def _pods_of(snapshot: Snapshot, kind: Kind, namespace: str, name: str) -> Iterator[PodInfo]:
     """The pods of a workload that run or wait, in the order of their names."""
-    prefix, mark = f"{namespace}/", name.encode()
+    owners = owners_behind(snapshot, kind, namespace, name)
+    prefix, marks = f"{namespace}/", [name.encode() for _, name in owners]
     for key, raw in sorted(snapshot.of_kind(POD).items()):
-        if not key.startswith(prefix) or mark not in raw:
+        if not key.startswith(prefix) or not any(mark in raw for mark in marks):
             continue
         try:
             pod = PodInfo.from_raw(raw)
         except ValueError:
             continue  # it is left out of every answer, with a warning
-        if not pod.terminated and not pod.terminating and (kind.kind, name) in owners_of(pod):
+        if not pod.terminated and not pod.terminating and not owners.isdisjoint(owners_of(pod)):
             yield pod
 
 

@@ -7,11 +7,15 @@ from contextlib import suppress
 
 import msgspec
 
-from bayplan.api.kinds import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET
+from bayplan.api.kinds import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from bayplan.cluster.pod_info import PodInfo
 
 _HASH = "pod-template-hash"
+_DIGITS_OF_TIME = 8
+"""A CronJob names its Jobs after the minutes since 1970."""
 _NOT_SPREAD = frozenset({JOB.kind, CRON_JOB.kind})
+_WITH_IDENTITY = frozenset({STATEFUL_SET.kind, DAEMON_SET.kind})
+"""The owners whose pods have a name or a node of their own: another one comes only once the old one is gone."""
 _OF_NODES = frozenset({DAEMON_SET.kind, "Node"})
 """The owners of pods that belong to their node: they keep no node busy, and are not evicted when it goes."""
 
@@ -59,20 +63,34 @@ def references_of(pod: PodInfo) -> tuple[PodOwner, ...]:
     return found
 
 
+def controller_of(pod: PodInfo) -> PodOwner | None:
+    """Return the owner reference of a pod's controller; None for a bare pod."""
+    return next((each for each in references_of(pod) if each.controller), None)
+
+
+def is_replaced(pod: PodInfo) -> bool:
+    """Return whether a controller makes another pod when this one is gone.
+
+    Most controllers have done that already for a pod that is being deleted.
+    """
+    owner = controller_of(pod)
+    return owner is not None and (not pod.terminating or owner.kind in _WITH_IDENTITY)
+
+
 def owners_of(pod: PodInfo) -> Iterator[tuple[str, str]]:
     """Yield the kind and the name of a pod's controller, and of the controller of that.
 
     The names of ReplicaSets end with the pod's hash after the name of their Deployment, those of a CronJob's Jobs with
     the time.
     """
-    owner = next((each for each in references_of(pod) if each.controller), None)
+    owner = controller_of(pod)
     if owner is None:
         return
     yield owner.kind, owner.name
     base, _, suffix = owner.name.rpartition("-")
     if owner.kind == REPLICA_SET.kind and suffix == pod.labels.get(_HASH):
         yield DEPLOYMENT.kind, base
-    elif owner.kind == JOB.kind and suffix.isdecimal():
+    elif owner.kind == JOB.kind and suffix.isdecimal() and len(suffix) >= _DIGITS_OF_TIME:
         yield CRON_JOB.kind, base
 
 

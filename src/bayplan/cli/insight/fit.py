@@ -72,7 +72,7 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
     """Read manifests, those that `--selector` chooses. Without a namespace they are in that of `--namespace` or the
     context.
     """
-    from bayplan.manifest_files import ManifestError
+    from bayplan.manifest_files import ManifestError, PlacedDocument
 
     if "-" in files and asked.source.path == "-":
         fail("--from - and --filename -: only one of them can read standard input")
@@ -88,7 +88,8 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
                 metadata = {"namespace": namespace, **given}
                 if asked.selector is not None and not asked.selector.matches(_labels(metadata)):
                     continue
-                yield {**document, "metadata": metadata} if _is_namespaced(document) else document
+                namespaced = {**document, "metadata": metadata} if _is_namespaced(document) else document
+                yield PlacedDocument(namespaced, where)
     except ManifestError as error:
         fail(str(error))
     if empty:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +11,8 @@ import click
 from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
+from bayplan.cli.insight.messages import fail
+from bayplan.cli.shared_options import YAML_FILE
 
 if TYPE_CHECKING:
     from bayplan.cluster.pod_info import PodInfo
@@ -27,9 +31,23 @@ EXIT_NOT_ENOUGH = 1
 @click.option(
     "--max-nodes", type=click.IntRange(1), default=1000, show_default=True, help="The most new nodes of a pool."
 )
+@click.option(
+    "--prices",
+    type=YAML_FILE,
+    metavar="FILE",
+    help="Dollars for an hour by instance type or pool, in YAML: of pools that help as many pods, the cheapest counts.",
+)
 @yes_option
 @cluster_options
-def scale_up(asked: AskedCluster, files: tuple[str, ...], pools: tuple[str, ...], max_nodes: int, *, yes: bool) -> None:
+def scale_up(
+    asked: AskedCluster,
+    files: tuple[str, ...],
+    pools: tuple[str, ...],
+    max_nodes: int,
+    prices: str | None,
+    *,
+    yes: bool,
+) -> None:
     """Show how many new nodes of which pool would be enough for what is pending, or for the pods of manifests.
 
     New nodes are like those that a pool has: as large, with the labels, taints, devices and DaemonSets of one of them.
@@ -41,8 +59,31 @@ def scale_up(asked: AskedCluster, files: tuple[str, ...], pools: tuple[str, ...]
     def matches(pod: PodInfo) -> bool:
         return asked.namespace in {None, pod.namespace} and asked.selects(pod)
 
+    price_of = _price_of(prices)
+
     def ask(insight: Insight, progress: Progress) -> ScaleUp:
-        return insight.scale_up(documents, matches, pools=pools, most=max_nodes, shown=asked.limit, progress=progress)
+        return insight.scale_up(
+            documents,
+            matches,
+            pools=pools,
+            most=max_nodes,
+            price_of=price_of,
+            shown=asked.limit,
+            progress=progress,
+        )
 
     if not answer(asked, ask, doing="Adding nodes", yes=yes).fits:
         raise SystemExit(EXIT_NOT_ENOUGH)
+
+
+def _price_of(file: str | None) -> Callable[[Mapping[str, str]], float | None]:
+    """Read the prices of nodes."""
+    if file is None:
+        return lambda _: None
+    from bayplan.backtest.errors import BacktestError
+    from bayplan.backtest.prices import Prices
+
+    try:
+        return Prices.read(Path(file)).of
+    except BacktestError as error:
+        fail(str(error))

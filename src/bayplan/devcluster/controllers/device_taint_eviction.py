@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
-from lightkube.models.resource_v1 import DeviceRequestAllocationResult, DeviceTaint, ResourceSlice
+from lightkube.models.resource_v1 import DeviceTaint, ResourceSlice
 from msgspec.structs import replace
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.times import rfc3339, whole_seconds
+from bayplan.api.tolerations import NO_EXECUTE
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.device_taints import end_of_toleration, evicting_rules, evicting_taints
 from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.pod_gc import delete_with_condition
 from bayplan.devcluster.controllers.resource_claims import group_key
@@ -34,7 +36,6 @@ from bayplan.devices.claims import (
     reservations,
     results_of,
 )
-from bayplan.devices.requests import tolerates
 from bayplan.devices.slices import DeviceId, PoolId, TaintRule
 
 EVENT = "DeviceTaintManagerEviction"
@@ -42,7 +43,6 @@ REASON = "DeletionByDeviceTaintManager"
 CONDITION = "EvictionInProgress"
 STATUS_PERIOD = 10.0
 """Seconds between two updates of the status of a rule."""
-_NO_EXECUTE = "NoExecute"
 _POD, _RULE = "pod:", "rule:"
 
 
@@ -123,8 +123,9 @@ class DeviceTaintEvictionController(Controller):
         moments, causes = [], set()
         for claim in self._claims_of(pod):
             for result in results_of(allocation_of(claim)):
-                for taint, rule in self._taints(result, counted):
-                    when = _end_of_toleration(result, taint)
+                slices: list[ResourceSlice] = self._by_pool.get(PoolId(result.driver, result.pool))
+                for taint, rule in evicting_taints(result, slices, counted, self._timed):
+                    when = end_of_toleration(result, taint)
                     if when is not None:
                         moments.append(when)
                         causes |= {rule} - {""}
@@ -140,23 +141,6 @@ class DeviceTaintEvictionController(Controller):
                 if claim is not None and own and is_reserved_for(claim, uid, group):
                     yield claim
 
-    def _taints(
-        self, result: DeviceRequestAllocationResult, rules: Iterable[TaintRule]
-    ) -> Iterator[tuple[DeviceTaint, str]]:
-        """The NoExecute taints of a device, with the name of the rule that adds each; "" for its own ones."""
-        device = DeviceId(result.driver, result.pool, result.device)
-        slices: list[ResourceSlice] = self._by_pool.get(PoolId(device.driver, device.pool))
-        newest = max((each.spec.pool.generation or 0 for each in slices), default=0)
-        for each in slices:
-            if (each.spec.pool.generation or 0) == newest:
-                for spec in each.spec.devices or ():
-                    for taint in (spec.taints or ()) if spec.name == device.device else ():
-                        if taint.effect == _NO_EXECUTE:
-                            yield self._timed(taint, each), ""
-        for rule in rules:
-            if rule.matches(device):
-                yield rule.taint, rule.name
-
     def _timed(self, taint: DeviceTaint, parent: ResourceSlice) -> DeviceTaint:
         """A taint of a slice. kube-apiserver sets the time of one without; here, it is when the taint was seen."""
         if taint.timeAdded is not None:
@@ -165,9 +149,7 @@ class DeviceTaintEvictionController(Controller):
         return replace(taint, timeAdded=seen)
 
     def _evicting_rules(self) -> list[TaintRule]:
-        rules = () if self._rules is None else self._rules.objects.values()
-        selecting = (rule for rule in rules if rule.spec.deviceSelector is not None)
-        return [TaintRule.of(rule) for rule in selecting if rule.spec.taint.effect == _NO_EXECUTE]
+        return evicting_rules(() if self._rules is None else self._rules.objects.values())
 
     # The status of rules
 
@@ -204,7 +186,7 @@ class DeviceTaintEvictionController(Controller):
         """Status, reason and message of the condition of a rule."""
         effect, evicted = rule.spec.taint.effect, self._evicted[rule.metadata.uid]
         status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
-        if effect == _NO_EXECUTE:
+        if effect == NO_EXECUTE:
             number, namespaces = self._pending(rule)
             reason, message = "Completed" if evicted else "NotStarted", ""
             if number:
@@ -298,16 +280,7 @@ class DeviceTaintEvictionController(Controller):
 def _as_evicting(rule: DeviceTaintRule) -> TaintRule:
     """A rule as if its effect were NoExecute."""
     read = TaintRule.of(rule)
-    return read._replace(taint=replace(read.taint, effect=_NO_EXECUTE))
-
-
-def _end_of_toleration(result: DeviceRequestAllocationResult, taint: DeviceTaint) -> datetime | None:
-    """Until when a claim tolerates a taint: from when the pod is evicted; None for ever."""
-    added: datetime | None = taint.timeAdded
-    tolerations = [each for each in result.tolerations or () if each.effect == _NO_EXECUTE and tolerates(each, taint)]
-    if added is None or any(each.tolerationSeconds is None for each in tolerations):
-        return None
-    return added + timedelta(seconds=min((max(each.tolerationSeconds or 0, 0) for each in tolerations), default=0))
+    return read._replace(taint=replace(read.taint, effect=NO_EXECUTE))
 
 
 def _pool_of(each: ResourceSlice) -> tuple[PoolId]:
@@ -322,7 +295,7 @@ def _devices_of(claim: ResourceClaim) -> Iterator[DeviceId]:
 def _tainted(each: ResourceSlice) -> dict[str, list[Any]]:
     """The names of the devices that have NoExecute taints, with these taints."""
     devices = ((device.name, device.taints or ()) for device in each.spec.devices or ())
-    found = ((name, [taint for taint in taints if taint.effect == _NO_EXECUTE]) for name, taints in devices)
+    found = ((name, [taint for taint in taints if taint.effect == NO_EXECUTE]) for name, taints in devices)
     return {name: taints for name, taints in found if taints}
 
 

@@ -14,6 +14,7 @@ from bayplan.insight.questions.new_objects import given
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
 from bayplan.simulation.evictions import remove
+from bayplan.simulation.owners import is_replaced
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
@@ -82,6 +83,10 @@ class Deployment:
         return [key for rollout in self._rollouts for key in self._step(rollout)]
 
     def _step(self, rollout: _Progress) -> list[str]:
+        if self._waits_for(rollout):
+            return []
+        if rollout.plan.one_by_one:
+            return self._next_one(rollout)
         placed = sum(self._is_placed(key) for key in rollout.created)
         available = placed + sum(self._runs(key) for key in rollout.leaving)
         for key in list(rollout.leaving):
@@ -96,6 +101,22 @@ class Deployment:
         rollout.created += now
         return now
 
+    def _waits_for(self, rollout: _Progress) -> list[str]:
+        """The pods that an ordered StatefulSet waits for now."""
+        left = set(rollout.leaving).union(rollout.plan.must_run).difference(rollout.created)
+        return [key for key in rollout.plan.must_run if key in left and not self._runs(key)]
+
+    def _next_one(self, rollout: _Progress) -> list[str]:
+        """The pod that comes once all others have come, in place of the one that has its name."""
+        if not rollout.coming or not all(map(self._is_placed, rollout.created)):
+            return []
+        key = rollout.coming.pop(0)
+        if key in rollout.leaving:
+            rollout.leaving.remove(key)
+            remove_pod(self._world, key)
+        rollout.created.append(key)
+        return [key]
+
     def _runs(self, key: str) -> bool:
         pod = self._world.pod(key)
         return pod is not None and bool(pod.node_name)
@@ -107,7 +128,8 @@ class Deployment:
     def _wait(self, rollout: _Progress) -> None:
         """Note the pods that were not created, because the rollout is stuck."""
         stuck = [key for key in rollout.created if key in self._results and not self._is_placed(key)]
-        for key in rollout.coming if stuck and not self.interrupted else ():
+        stuck = stuck or self._waits_for(rollout) or [key for key in rollout.leaving if not self._runs(key)]
+        for key in rollout.coming if not self.interrupted else ():
             pod = PodInfo.from_raw(self._documents[key][1])
             message = f"not created: the rollout of {rollout.plan.workload} waits for {listed(stuck, 1)}"
             self._results[key] = Result(pod, Fate.PENDING, message=message)
@@ -115,7 +137,7 @@ class Deployment:
     def _evicted(self, victim: PodInfo, preemption: Preemption) -> None:
         if victim.key not in self._documents:
             return
-        if any(owner.controller for owner in victim.metadata.ownerReferences or ()):
+        if is_replaced(victim):
             self._world.change(POD, victim.key, pending_copy(victim))  # its controller makes another one
         else:
             self._lost[victim.key] = preemption

@@ -11,11 +11,16 @@ from bayplan.api.kinds import POD, RESOURCE_CLAIM, Kind
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import is_daemon
+from bayplan.insight.expansion import Expansion
 from bayplan.insight.limits import Room
 from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.documents import pending_copy, pod_document
+from bayplan.insight.questions.replaced_pods import replaced_pods
 from bayplan.insight.snapshot import Snapshot
+from bayplan.insight.sources.documents import identify
+from bayplan.insight.tables import grouped
 from bayplan.simulation.claims import released, without
+from bayplan.simulation.owners import PodOwner, controller_of
 from bayplan.simulation.world import World
 
 
@@ -34,6 +39,9 @@ class Draft:
         self.room = room
         self._created = world.handle.time.strftime("%Y-%m-%dT%H:%M:%SZ")
         """The creation time of new pods: after all those of the snapshot."""
+        self._by_owner: Mapping[tuple[str, str, str], Sequence[PodInfo]] | None = None
+        self._made_again: set[str] = set()
+        """The evicted pods that their controllers made again."""
 
     def change(self, document: Mapping[str, Any]) -> None:
         """Replace an object."""
@@ -45,6 +53,17 @@ class Draft:
         self.snapshot = self.snapshot.but(add=() if known else [document], change=[document] if known else ())
         return known
 
+    def add(self, expansion: Expansion) -> list[tuple[Kind, str]]:
+        """Add the objects and pods of an expansion as far as they don't exist. Returns the new objects but pods."""
+        new = []
+        for document in expansion.objects:
+            kind, key, _ = identify(document)
+            if not self.put(kind, key, document):
+                new.append((kind, key))
+        pods = [pod for pod in expansion.pods if identify(pod)[1] not in self.snapshot.of_kind(POD)]
+        self.snapshot = self.snapshot.but(add=map(self.created_now, pods))
+        return new
+
     def pods_on(self, node: str) -> Sequence[PodInfo]:
         """Return the pods that a node has in the original snapshot, and that still exist."""
         return [pod for pod in pods_on(self.world, node) if pod.key in self.snapshot.of_kind(POD)]
@@ -55,13 +74,26 @@ class Draft:
         self.evict([pod for pod in pods if not is_daemon(pod)])
 
     def evict(self, pods: Sequence[PodInfo]) -> None:
-        """Remove pods. Those with a controller are created again, with the names that they had."""
-        kept = [pod for pod in pods if any(owner.controller for owner in pod.metadata.ownerReferences or ())]
+        """Remove pods. Those that their controllers replace are created again, with the names that they had."""
+        replaced = replaced_pods(self.snapshot, pods, self._siblings)
+        self._made_again |= replaced
         self._release_claims(pods)
         self.snapshot = self.snapshot.but(
-            remove=[(POD, pod.key) for pod in pods if pod not in kept],
-            change=[self.created_now(pod_document(pending_copy(pod))) for pod in kept],
+            remove=[(POD, pod.key) for pod in pods if pod.key not in replaced],
+            change=[self.created_now(pod_document(pending_copy(pod))) for pod in pods if pod.key in replaced],
         )
+
+    def _siblings(self, owner: PodOwner, namespace: str) -> int:
+        """How many pods of a controller exist in the draft that aren't being deleted."""
+        if self._by_owner is None:
+            self._by_owner = grouped(
+                ((pod.namespace, each.kind, each.name), pod)
+                for pod in self.world.state.objects[POD].values()
+                if (each := controller_of(pod)) is not None
+            )
+        known = self.snapshot.of_kind(POD)
+        pods = self._by_owner.get((namespace, owner.kind, owner.name), ())
+        return sum(pod.key in known and (not pod.terminating or pod.key in self._made_again) for pod in pods)
 
     def remove(self, pods: Sequence[PodInfo]) -> None:
         """Remove pods that nobody creates again."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from bayplan.api.kinds import DAEMON_SET
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.simulation.owners import controller_of
 
 DAEMON_SET_FATAL = "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
 DAEMON_SET_WARNING = "ignoring DaemonSet-managed Pods"
@@ -97,29 +98,23 @@ class SortedPods:
         return tuple(f"{message}: {_keys(pods)}" for message, pods in self.warned.items())
 
 
-def controller_of(pod: PodInfo) -> Any:
-    """Return the owner reference of the pod's controller; None for a bare pod."""
-    return _facts(pod)[0]
-
-
 def is_mirror(pod: PodInfo) -> bool:
     """Return whether the pod is the mirror of a static pod, which only its kubelet can end."""
-    return _facts(pod)[1]
+    return _facts(pod)[0]
 
 
 def has_local_storage(pod: PodInfo) -> bool:
     """Return whether the pod has an emptyDir volume."""
-    return _facts(pod)[2]
+    return _facts(pod)[1]
 
 
-def _facts(pod: PodInfo) -> tuple[Any, bool, bool]:
-    """The results of the three functions above. They are cached, because the object of most pods is decoded again."""
-    facts: tuple[Any, bool, bool] | None = pod.cache.get(DrainRules)
+def _facts(pod: PodInfo) -> tuple[bool, bool]:
+    """The results of the two functions above. They are cached, because the object of most pods is decoded again."""
+    facts: tuple[bool, bool] | None = pod.cache.get(DrainRules)
     if facts is None:
         whole: Any = pod.object
-        controller = next((owner for owner in whole.metadata.ownerReferences or () if owner.controller), None)
         local_storage = any(volume.emptyDir is not None for volume in whole.spec.volumes or ())
-        facts = pod.cache[DrainRules] = (controller, _MIRROR in (whole.metadata.annotations or {}), local_storage)
+        facts = pod.cache[DrainRules] = (_MIRROR in (whole.metadata.annotations or {}), local_storage)
     return facts
 
 

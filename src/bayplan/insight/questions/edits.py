@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,10 +12,11 @@ from bayplan.api import kinds
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import QuestionError
+from bayplan.insight.answers import QuestionError, plural
 from bayplan.insight.limits import Room
 from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
 from bayplan.insight.questions.draft import Draft
+from bayplan.insight.questions.following import let_controllers_follow
 from bayplan.insight.questions.node_changes import (
     add_nodes,
     change_nodes,
@@ -28,6 +30,7 @@ from bayplan.insight.questions.node_changes import (
 from bayplan.insight.questions.portable import Patch, PortableChange, checked, patched
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
+from bayplan.simulation.owners import controller_of
 from bayplan.simulation.world import World
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -40,8 +43,10 @@ class Changes:
     """Changes of a cluster. They are made in the order of these fields; each entry is written as for `bayplan what-if`.
 
     Nodes are given by name, or by a label selector such as `pool=web`. Pods of removed nodes, pods that a NoExecute
-    taint evicts, and deleted pods are created again by their controllers, without a node; pods without a controller are
-    gone, and pods of DaemonSets go with their node.
+    taint of a node or a device evicts, and deleted pods are created again by their controllers, without a node; pods
+    without a controller are gone. Pods that are being deleted have been replaced already: to delete one is to force its
+    deletion. DaemonSets get and lose pods as their nodes change, and pods that a quota refused are created if it allows
+    them now.
     """
 
     remove_nodes: Sequence[str] = ()
@@ -108,6 +113,7 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
     editor.add_objects(changes.objects)
     for change in changes.portable:
         editor.change_objects(change)
+    let_controllers_follow(draft, snapshot, seed)
     if changes.replace_all:
         draft.steps.append("place all pods anew")
     return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind())
@@ -131,11 +137,12 @@ class _Editor:
         if pod is None or key not in self._draft.snapshot.of_kind(kinds.POD):
             raise QuestionError(f"there is no pod {key} to delete")
         self._draft.evict([pod])
-        self._draft.steps.append(f"delete pod {key}")
+        self._draft.steps.append(f"{'force-delete' if pod.terminating else 'delete'} pod {key}")
 
     def scale(self, text: str) -> None:
         """Change the number of a workload's pods."""
         from bayplan.devcluster.controllers.replicaset import scale_down_order
+        from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
 
         match = _SCALE.fullmatch(text)
         kind = kind_called(match[1]) if match is not None else None
@@ -153,30 +160,43 @@ class _Editor:
         document["spec"]["replicas"] = number
         self._draft.change(document)
         if kind is kinds.STATEFUL_SET:
-            self._scale_stateful_set(document, pods)
+            start = (document["spec"].get("ordinals") or {}).get("start", 0)
+            self._draft.remove([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= start + number])
         elif number < len(pods):
             objects = [pod.object for pod in pods]
             doomed = {pod.metadata.name for pod in scale_down_order(objects, objects)[: len(pods) - number]}
             self._draft.remove([pod for pod in pods if pod.name in doomed])
-        else:
-            template = (
-                newest_replica_set(self._draft.snapshot, document["metadata"]) if kind is kinds.DEPLOYMENT else None
-            )
-            template = template or document
-            self._create([{**template, "spec": {**template["spec"], "replicas": number - len(pods)}}])
-        self._draft.steps.append(f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}")
+            if kind is kinds.DEPLOYMENT:
+                self._count_fewer(pod for pod in pods if pod.name in doomed)
+        elif kind is kinds.DEPLOYMENT and (newest := newest_replica_set(self._draft.snapshot, document["metadata"])):
+            newest["spec"]["replicas"] = (newest["spec"].get("replicas") or 0) + number - len(pods)
+            self._draft.change(newest)
+        refused = self._add_missing(kind, document) if number > len(pods) or kind is kinds.STATEFUL_SET else ""
+        self._draft.steps.append(
+            f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}{refused}"
+        )
 
     def _owned(self, kind: Kind, name: str) -> list[PodInfo]:
         pods = owned_by(self._draft.snapshot, self._draft.world.state.objects[kinds.POD], kind, self._namespace, name)
         return [pod for pod in pods if pod.key in self._draft.snapshot.of_kind(kinds.POD)]
 
-    def _scale_stateful_set(self, document: Mapping[str, Any], pods: Sequence[PodInfo]) -> None:
-        from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
+    def _count_fewer(self, gone: Iterable[PodInfo]) -> None:
+        """Let the ReplicaSets of a Deployment want fewer pods."""
+        owners = Counter(owner.name for pod in gone if (owner := controller_of(pod)) is not None)
+        for name, number in owners.items():
+            document = self._draft.snapshot.document(kinds.REPLICA_SET, f"{self._namespace}/{name}")
+            if document is not None:
+                document["spec"]["replicas"] = max((document["spec"].get("replicas") or 0) - number, 0)
+                self._draft.change(document)
 
-        start = (document["spec"].get("ordinals") or {}).get("start", 0)
-        end = start + document["spec"]["replicas"]
-        self._draft.remove([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= end])
-        self._create([document])
+    def _add_missing(self, kind: Kind, document: dict[str, Any]) -> str:
+        """Add the pods that a workload lacks. Returns what to add to the step if the API server refuses some."""
+        from bayplan.insight.manifests import Manifests
+
+        expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).missing(kind, document)
+        self._changed += self._draft.add(expansion)
+        refused = expansion.refused_pods
+        return f" ({plural(len(refused), 'pod')} refused: {refused[0].message})" if refused else ""
 
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Add objects with the pods of workloads."""
@@ -186,12 +206,12 @@ class _Editor:
             prefix = (document.get("metadata") or {}).get("generateName")
             named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
             kind, key, _ = identify(named)
-            steps.append(f"add {kind.singular} {key}")
+            known = key in self._draft.snapshot.of_kind(kind)
+            steps.append(f"{'change' if known else 'add'} {kind.singular} {key}")
             if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
                 hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
                 raise QuestionError(f"{kind.singular} {key} exists already{hint}")
-        self._create(documents)
-        self._draft.steps += steps
+        self._draft.steps += [*steps, *self._create(documents)]
 
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
@@ -224,16 +244,13 @@ class _Editor:
             return tuple(self._draft.snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM))
         return tuple(key for kind, key in self._changed if kind is kinds.PERSISTENT_VOLUME_CLAIM)
 
-    def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Add what manifests lead to, as far as it doesn't exist."""
+    def _create(self, documents: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Add what manifests lead to, as far as it doesn't exist. Returns the rules about nodes that aren't run."""
         from bayplan.insight.manifests import Manifests
 
         expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
         for document in expansion.objects:
-            kind, key, _ = identify(document)
-            if kind is kinds.NODE:  # a new node of an API server isn't ready
+            if identify(document)[0] is kinds.NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = taints_without(document, NOT_READY)
-            if not self._draft.put(kind, key, document):
-                self._changed.append((kind, key))
-        pods = [pod for pod in expansion.pods if identify(pod)[1] not in self._draft.snapshot.of_kind(kinds.POD)]
-        self._draft.snapshot = self._draft.snapshot.but(add=map(self._draft.created_now, pods))
+        self._changed += self._draft.add(expansion)
+        return expansion.not_run

@@ -49,7 +49,8 @@ class Fit(Answer):
     """Whether all pods are placed, and the outcome for each, in the order in which they were decided.
 
     `shown`: the most rows of a table; 0 for all. `interrupted`: whether other pods were not decided. `refused`: other
-    objects that the API server refuses. `unknown`: objects whose pods only their controllers know.
+    objects that the API server refuses. `unknown`: objects whose pods only their controllers know. `not_run`: rules
+    about nodes that only their controllers have.
     """
 
     pods: tuple[PodFit, ...]
@@ -57,11 +58,14 @@ class Fit(Answer):
     refused: tuple[Refused, ...] = ()
     unknown: tuple[str, ...] = ()
     interrupted: bool = False
+    not_run: tuple[str, ...] = ()
 
     @property
-    def fits(self) -> bool:
-        """Whether all pods are known to be placed."""
-        return not (self.interrupted or self.refused or any(pod.outcome in _MISSING for pod in self.pods))
+    def fits(self) -> bool | None:
+        """Whether all pods are known to be placed; None if the question was interrupted before that was known."""
+        if self.refused or self.not_run or any(pod.outcome in _MISSING for pod in self.pods):
+            return False
+        return None if self.interrupted else True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -78,11 +82,16 @@ class Fit(Answer):
         if self.unknown:
             what = listed(self.unknown, len(self.unknown) if wide else 5)
             lines.append(Text(f"not decided: only their controllers know the pods of {what}"))
+        lines += [Text(f"not known: {rule}", style="bold") for rule in self.not_run]
         if not self.pods and not self.interrupted:
             return Lines(Text("the manifests have no pods", style="bold"), *lines)
         pending = [pod for pod in self.pods if pod.outcome in _MISSING]
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
+        if self.not_run:
+            headline = f"{headline}, if it weren't for rules that only their controllers carry out"
+        if self.interrupted:
+            headline = f"{INTERRUPTED}: {headline}, the others were not decided"
 
         def row(each: PodFit) -> Sequence[str]:
             victims = listed(each.victims, len(each.victims) if wide else 3)
@@ -92,8 +101,6 @@ class Fit(Answer):
         causes = grouped((each.message, each.pod) for each in pending)
         lines[:0] = [Text(f"{listed(keys)}: {message}") for message, keys in causes.items()]
         lines += [Text(f"note: {text}", style="yellow") for text in self._sampled()]
-        if self.interrupted:
-            lines.append(Text(INTERRUPTED, style="bold"))
         return Lines(Text(headline, style="bold"), pods, *([Text(), *lines] if lines else ()))
 
     def _sampled(self) -> Iterator[str]:
@@ -120,7 +127,7 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
             "workloads that the controllers make"
         )
     refused = tuple(expansion.refused)
-    unknown = tuple(expansion.unknown)
+    unknown, not_run = tuple(expansion.unknown), tuple(expansion.not_run)
     with world.what_if():
         for key in expansion.removed:
             remove_pod(world, key)
@@ -130,13 +137,13 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
                 waiting, lambda done: progress(f"{done:,} of {len(waiting):,} pending pods")
             )
         except Stopped:
-            return Fit((), shown, interrupted=True, refused=refused, unknown=unknown)
+            return Fit((), shown, refused, unknown, interrupted=True, not_run=not_run)
         add_objects(world, expansion.objects)
         deployment = Deployment(world, expansion, progress)
         results = {**_kept(world, expansion.kept, before), **deployment.run()}
         pods = [PodFit(pod.what, REFUSED, None, (), pod.message) for pod in expansion.refused_pods]
         found = (*(pod_fit(world, key, result) for key, result in results.items()), *pods)
-        return Fit(found, shown, refused, unknown, deployment.interrupted)
+        return Fit(found, shown, refused, unknown, deployment.interrupted, not_run)
 
 
 def _kept(world: World, keys: Iterable[str], before: Mapping[str, Result]) -> dict[str, Result]:

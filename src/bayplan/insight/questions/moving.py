@@ -15,11 +15,11 @@ from bayplan.api.volumes import claim_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import is_made_for, made_claim_names
 from bayplan.insight.questions.documents import pending_document
-from bayplan.insight.questions.drain_rules import controller_of
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.scheduling import Preemption
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.owners import controller_of, is_replaced
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
@@ -151,7 +151,7 @@ class Moving:
     def _replace(self, pod: PodInfo, claims: Iterable[tuple[Kind, Any]], move: Move) -> None:
         """Make the pod that the controller makes; none for a bare pod, and for one that was replaced already."""
         controller = controller_of(pod)
-        if controller is None or pod.terminating:
+        if controller is None or not is_replaced(pod):
             return
         self._made += 1
         name = pod.name if controller.kind == STATEFUL_SET.kind else f"{controller.name}-moved-{self._made:05}"

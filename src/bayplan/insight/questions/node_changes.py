@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from lightkube.models.core_v1 import Taint
 
 from bayplan.api.kinds import CSI_NODE, NODE, RESOURCE_SLICE, VOLUME_ATTACHMENT
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
-from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
+from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT
 from bayplan.insight.answers import QuestionError, plural
 from bayplan.insight.nodes import no_node, node_of
 from bayplan.insight.questions.documents import copy_of_node
@@ -123,7 +125,7 @@ def label(draft: Draft, name: str, text: str) -> None:
 
 
 def taint(draft: Draft, name: str, text: str) -> None:
-    """Add or remove a taint. Pods that don't tolerate a NoExecute taint are evicted, whatever their timeout."""
+    """Add or remove a taint. Pods that don't tolerate a NoExecute taint for ever are evicted."""
     node = _node(draft, name)
     given, _, effect = text.removesuffix("-").partition(":")
     key, _, value = given.partition("=")
@@ -135,7 +137,12 @@ def taint(draft: Draft, name: str, text: str) -> None:
         node["spec"]["taints"].append({"key": key, "effect": effect, **({"value": value} if value else {})})
     draft.change(node)
     if effect == NO_EXECUTE and not text.endswith("-"):
-        draft.displace([pod for pod in draft.pods_on(name) if not tolerate(pod.tolerations, (key, value, effect))])
+        from bayplan.devcluster.controllers.taint_eviction import tolerated_seconds
+
+        added = [Taint(key=key, value=value, effect=effect)]
+        specs: Any = ((pod, pod.object.spec) for pod in draft.pods_on(name))
+        tolerations = ((pod, spec.tolerations or ()) for pod, spec in specs)
+        draft.displace([pod for pod, given in tolerations if math.isfinite(tolerated_seconds(added, given))])
 
 
 def taints_without(node: Mapping[str, Any], key: str, effect: str = "") -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +16,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
 from bayplan.insight.answers import Progress, plural
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.limits import MOST_NEW_NODES
 from bayplan.insight.questions.node_groups import NewNode, NodeGroup, new_nodes
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
@@ -30,7 +31,8 @@ class PoolNodes:
     """New nodes of one pool: as few as were found to be enough for all pods that they can help.
 
     `zones`: their number by zone. `like`: a node that they are like. `adds`: what they have for pods, by resource, in
-    millicores of cpu or base units. `pods`: those that are placed with them, and weren't without.
+    millicores of cpu or base units. `pods`: those that are placed with them, and weren't without. `cost`: their dollars
+    for an hour; None if that isn't known.
     """
 
     pool: str
@@ -39,6 +41,7 @@ class PoolNodes:
     zones: Mapping[str, int]
     adds: Mapping[str, int]
     pods: tuple[str, ...]
+    cost: float | None = None
 
     @property
     def nodes(self) -> int:
@@ -50,28 +53,43 @@ class PoolNodes:
         return {"nodes": self.nodes, **fields_of(self)}
 
 
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """The most new nodes of a pool, and the price of a node with some labels; None if that isn't known."""
+
+    most: int = MOST_NEW_NODES
+    price_of: Callable[[Mapping[str, str]], float | None] = lambda _: None
+
+
 class NodeSearch:
     """Tries new nodes in a world. Nothing is preempted.
 
     `ordered`: the keys of the pending pods in the order in which they are placed; `asked`: those that are asked about.
-    `most`: the most nodes of a group.
+    `limits`: how far pools may grow, and what that costs.
 
     Attributes:
         messages: why the pods that are asked about lack a node at first.
         left: those of these pods that still lack one.
+        limited: those that lack one because a pool may not get more nodes, with that reason.
     """
 
-    def __init__(self, world: World, ordered: Sequence[str], asked: set[str], most: int, progress: Progress) -> None:
+    def __init__(
+        self, world: World, ordered: Sequence[str], asked: set[str], limits: PoolLimits, progress: Progress
+    ) -> None:
         self.messages: dict[str, str] = {}
         self.left: AbstractSet[str] = frozenset()
+        self.limited: dict[str, str] = {}
         self._pending: Mapping[str, Result] = {}
         self._world = world
         self._ordered = ordered
         self._asked = asked
-        self._most = most
+        self._most = limits.most
+        self._price_of = limits.price_of
         self._progress = progress
         self._made: dict[NodeGroup, list[NewNode]] = {}
         self._chosen: dict[NodeGroup, Sequence[NewNode]] = {}
+        self._used: Counter[str] = Counter()
+        """How many nodes each pool got."""
         self._found: dict[Hashable, int] = {}
         """How many nodes were enough, by their size and the pods that they help: a good guess for another pool."""
 
@@ -82,6 +100,7 @@ class NodeSearch:
 
     def keep(self, group: NodeGroup) -> None:
         """Add the nodes that were found for a group to the world, for the searches that follow."""
+        self._used[group.pool] += len(self._chosen[group])
         for each in self._chosen[group]:
             each.add_to(self._world)
         self._made.clear()
@@ -93,37 +112,66 @@ class NodeSearch:
         self.left = self._pending.keys() & self._asked
 
     def fewest(self, group: NodeGroup) -> PoolNodes | None:
-        """Return the fewest nodes of a group that place all pods that they can; None if they place none."""
-        helped = self._helped_by(group)
-        if not helped & self.left:
+        """Return the fewest nodes of a group that place all pods that they can; None if they place none.
+
+        If these are more than the pool may get, as many as it may, and `limited` has the pods that lack more.
+        """
+        self._progress(f"trying nodes {_name(group)}: {plural(len(self.left), 'pod')} without a node")
+        helped, is_certain = self._helped_by(group)
+        plenty = min(len(helped) * len(group.like), max(MOST_NEW_NODES, self._most))
+        if helped & self.left and not is_certain:
+            helped -= self._try(self._first(group, plenty), self._without(helped)).pending.keys()
+        number = self._enough(group, helped, plenty) if helped & self.left else 0
+        if number is None:
+            helped -= self._try(self._first(group, plenty), self._without(helped)).pending.keys()
+            number = self._enough(group, helped, plenty) if helped & self.left else 0
+        if not number:
             return None
-        hopeless = frozenset(self._pending.keys() - helped)
-        bound = min(len(helped), self._most) * len(group.like)
+        limit = self._most - self._used[group.pool]
+        if number <= limit:
+            return self._result(group, self._first(group, number), 0, self._without(helped))
+        return self._limited_to(group, helped, limit, number)
+
+    def _limited_to(self, group: NodeGroup, helped: AbstractSet[str], limit: int, number: int) -> PoolNodes | None:
+        """The answer for as many nodes as the pool may still get, where more would be enough."""
+        hopeless = self._without(helped)
+        pending = self._try(self._first(group, limit), hopeless).pending.keys() & self._asked
+        more = f"{plural(number, 'node')} more would be" if self._used[group.pool] else f"{number:,} would be"
+        for key in pending & helped:
+            what = f"the limit of {plural(self._most, 'node')} {_name(group)} is reached: {more} enough"
+            self.limited.setdefault(key, what)
+        if not limit or not (self.left & helped) - pending:
+            return None
+        return self._result(group, self._first(group, limit), len(pending), hopeless)
+
+    def _without(self, helped: AbstractSet[str]) -> frozenset[str]:
+        """The pods that stay pending whatever the group gets."""
+        return frozenset(self._pending.keys() - helped)
+
+    def _enough(self, group: NodeGroup, helped: AbstractSet[str], plenty: int) -> int | None:
+        """The number of nodes of a group that are enough for these pods; None if `plenty` are not."""
+        hopeless = self._without(helped)
         alike = self._size(group), frozenset(helped)
         known = self._found.get(alike)
         if known is not None and self._is_enough(self._first(group, known), 0, hopeless):
-            return self._result(group, self._first(group, known), 0, hopeless)
-        target, least, high = 0, 0, min(self._least(group, helped), bound)
-        while high < bound and not self._is_enough(self._first(group, high), target, hopeless):
-            least, high = high, min(2 * high - least + 1, bound)
-        if high == bound and not self._is_enough(self._first(group, bound), target, hopeless):
-            target = len(self._try(self._first(group, bound), hopeless).pending.keys() & self._asked)
-            if target >= len(helped & self.left):
+            return known
+        least, high = 0, min(self._least(group, helped), plenty)
+        while not self._is_enough(self._first(group, high), 0, hopeless):
+            if high == plenty:
                 return None
-            least = 0
-        if least == 0 and high > 1 and not self._is_enough(self._first(group, high - 1), target, hopeless):
+            least, high = high, min(2 * high - least + 1, plenty)
+        if least == 0 and high > 1 and not self._is_enough(self._first(group, high - 1), 0, hopeless):
             least = high - 1
         while least + 1 < high:
             middle = (least + high) // 2
-            if self._is_enough(self._first(group, middle), target, hopeless):
+            if self._is_enough(self._first(group, middle), 0, hopeless):
                 high = middle
             else:
                 least = middle
-        while high < bound and not self._is_enough_whatever_ties(self._first(group, high), target, hopeless):
+        while high < plenty and not self._is_enough_whatever_ties(self._first(group, high), 0, hopeless):
             high += 1
-        if not target:
-            self._found[alike] = high
-        return self._result(group, self._first(group, high), target, hopeless)
+        self._found[alike] = high
+        return high
 
     def _result(
         self, group: NodeGroup, nodes: Sequence[NewNode], target: int, hopeless: frozenset[str]
@@ -135,14 +183,17 @@ class NodeSearch:
             nodes, trial = used, self._try(used, hopeless)
         self._chosen[group] = nodes
         adds: Counter[str] = Counter()
+        prices: list[float | None] = []
         for each in nodes:
             info = self._world.state.nodes.info(group.like[each.zone])
             adds.update({CPU: info.allocatable_of(CPU), MEMORY: info.allocatable_of(MEMORY)})
+            prices.append(self._price_of(info.labels))
             adds.update({name: amount for name, amount in info.allocatable.items() if "/" in name and amount})
         pods = tuple(sorted(self.left - trial.pending.keys() - hopeless))
         zones = Counter(each.zone for each in nodes)
         like = self._world.state.nodes.name(next(iter(group.like.values())))
-        return PoolNodes(group.pool, group.instance_type, like, dict(sorted(zones.items())), dict(adds), pods)
+        cost = None if None in prices else round(sum(filter(None, prices)), 6)
+        return PoolNodes(group.pool, group.instance_type, like, dict(sorted(zones.items())), dict(adds), pods, cost)
 
     def _first(self, group: NodeGroup, number: int) -> Sequence[NewNode]:
         """The first new nodes of a group."""
@@ -168,9 +219,13 @@ class NodeSearch:
 
     # Trials
 
-    def _helped_by(self, group: NodeGroup) -> set[str]:
-        """The pods that a new node in some zone of a group accepts; one of each kind is tried, alone."""
+    def _helped_by(self, group: NodeGroup) -> tuple[set[str], bool]:
+        """The pods that a new node in some zone of a group accepts, and whether that is certain for all of them.
+
+        One of each kind is tried, alone. It isn't certain for pods that depend on others.
+        """
         helped, known, world = set[str](), dict[Hashable, bool](), self._world
+        is_certain = True
         nodes = self._first(group, len(group.like))
         with world.what_if():
             for node in nodes:
@@ -181,13 +236,14 @@ class NodeSearch:
                 kind = world.alike(pod) if world.decided_by_node(pod) else None
                 if kind is None:
                     helped.add(key)  # members of gangs, and pods that depend on others: only a trial of all shows it
+                    is_certain = False
                     continue
                 if kind not in known:
                     self._progress(f"{plural(len(known), 'kind')} of pods tried on one node")
                     known[kind] = self._accepts(pod, rows)
                 if known[kind]:
                     helped.add(key)
-        return helped
+        return helped, is_certain
 
     def _accepts(self, pod: PodInfo, rows: Sequence[int]) -> bool:
         try:
@@ -227,6 +283,10 @@ class NodeSearch:
             )
         pending = {key: result for key, result in found.items() if not result.placed}
         return _Trial(pending, frozenset(result.node for result in found.values() if result.node))
+
+
+def _name(group: NodeGroup) -> str:
+    return f"of pool {group.pool}" if group.pool else f"of type {group.instance_type or 'unknown'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from bayplan.insight.json_values import as_json, fields_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
-from bayplan.simulation.owners import workload_of
+from bayplan.simulation.owners import is_replaced, workload_of
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
@@ -135,7 +135,7 @@ def schedule_pending(world: World, order: Order, progress: Progress = silent) ->
 
     def evicted(victim: PodInfo, _: Preemption) -> None:
         results.pop(victim.key, None)
-        if any(owner.controller for owner in victim.metadata.ownerReferences or ()):
+        if is_replaced(victim):
             recreated.append(pending_copy(victim))
 
     waiting = list(world.pending.values())

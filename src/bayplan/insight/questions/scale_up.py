@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,9 @@ from bayplan.collector import collector_paused
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.expansion import Expansion
 from bayplan.insight.json_values import fields_of
-from bayplan.insight.limits import MOST_NEW_NODES
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.node_groups import node_groups
-from bayplan.insight.questions.node_search import NodeSearch, PoolNodes
+from bayplan.insight.questions.node_search import NodeSearch, PoolLimits, PoolNodes
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.insight.sources.documents import identify
 from bayplan.insight.tables import grouped, table
@@ -40,7 +40,8 @@ class ScaleUp(Answer):
     `wanted`: how many pods lack a node. `before`: how many pending pods of the cluster come before those of manifests.
     `enough`: the pools, together enough for all pods that can be placed, the one that helps most pods first. `alone`:
     what each pool would do by itself, the best first. `left`: the pods that stay pending whatever pool grows, with the
-    reason. `workloads`: those of these pods. `where`: what lacks nodes, for messages.
+    reason. `workloads`: those of these pods. `limited`: those that a pool would help if it might grow.
+    `where`: what lacks nodes, for messages.
     """
 
     where: str
@@ -53,15 +54,17 @@ class ScaleUp(Answer):
     shown: int = 20
     interrupted: bool = False
 
+    limited: frozenset[str] = frozenset()
+
     @property
-    def fits(self) -> bool:
-        """Whether all pods would be placed."""
-        return not self.left and not self.interrupted
+    def fits(self) -> bool | None:
+        """Whether all pods would be placed; None if the question was interrupted before that was known."""
+        return None if self.interrupted else not self.left
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         left = [{"pod": pod, "message": message} for pod, message in self.left.items()]
-        return {"fits": self.fits, **fields_of(self, "where", "workloads"), "left": left}
+        return {"fits": self.fits, **fields_of(self, "where", "workloads", "limited"), "left": left}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pool, by itself."""
@@ -77,7 +80,9 @@ class ScaleUp(Answer):
             parts += [Text(), self._table(wide=wide)]
         causes = grouped((message, pod) for pod, message in self.left.items())
         if causes:
-            parts += [Text(), Text("no pool helps", style="bold")]
+            reached = any(pod in self.limited for pod in self.left)
+            what = "these stay pending" if reached else "no pool helps"
+            parts += [Text(), Text("not known yet" if self.interrupted else what, style="bold")]
         for message, pods in causes.items():
             names = Counter(self.workloads.get(pod) or pod for pod in pods)
             texts = [f"{plural(number, 'pod')} of {name}" if number > 1 else name for name, number in names.items()]
@@ -87,11 +92,16 @@ class ScaleUp(Answer):
         return Lines(*parts)
 
     def _headline(self) -> str:
+        if not self.wanted and self.interrupted:
+            return INTERRUPTED
         if not self.wanted:
             return f"all pods of {self.where} have a node or would get one now"
         placed = self.wanted - len(self.left)
+        if not self.enough and self.interrupted:
+            return f"{INTERRUPTED}: it isn't known how many nodes {plural(self.wanted, 'pod')} of {self.where} need"
         if not self.enough:
-            return f"{plural(self.wanted, 'pod')} of {self.where} would stay pending: no new node of any pool helps"
+            why = "the limit of nodes is reached" if self.limited else "no new node of any pool helps"
+            return f"{plural(self.wanted, 'pod')} of {self.where} would stay pending: {why}"
         nodes = " and ".join(f"{plural(each.nodes, 'node')} {_of(each)}" for each in self.enough)
         number = plural(placed, "pod") if placed == self.wanted else f"{placed:,} of {plural(self.wanted, 'pod')}"
         before = f", after {plural(self.before, 'pending pod')} of the cluster" if self.before else ""
@@ -104,9 +114,11 @@ class ScaleUp(Answer):
             zones = ", ".join(f"{zone}: {number}" for zone, number in each.zones.items() if zone)
             adds = (quantity_text(name, each.adds[name]) if each.adds.get(name) else "-" for name in resources)
             numbers = f"{each.nodes:,}", zones or "-", f"{len(each.pods):,}"
-            return each.pool or "-", each.instance_type or "-", each.like, *numbers, *adds
+            cost = ("-" if each.cost is None else f"{each.cost:,.2f}",) if priced else ()
+            return each.pool or "-", each.instance_type or "-", each.like, *numbers, *adds, *cost
 
-        headers = ("POOL", "TYPE", "LIKE", "NODES", "ZONES", "PODS", *resources)
+        priced = any(each.cost is not None for each in self.alone)
+        headers = ("POOL", "TYPE", "LIKE", "NODES", "ZONES", "PODS", *resources, *(("$/HOUR",) if priced else ()))
         return table(headers, self.alone, row, 0 if wide else self.shown)
 
 
@@ -122,14 +134,14 @@ def scale_up(
     *,
     pools: Sequence[str] = (),
     matches: Callable[[PodInfo], bool] = lambda _: True,
-    most: int = MOST_NEW_NODES,
+    limits: PoolLimits = PoolLimits(),  # noqa: B008 - immutable
     shown: int = 20,
     progress: Progress = silent,
 ) -> ScaleUp:
     """Find the fewest new nodes with which the pending pods that match, or those of an expansion, are placed.
 
-    Nothing is preempted. `pools`: the pools that may grow; by default, all. `most`: the most nodes of a pool.
-    `progress` may raise Stopped.
+    Nothing is preempted. `pools`: the pools that may grow; by default, all. `limits`: how far they may, and
+    their prices: then the cheapest of those that help as many pods is chosen. `progress` may raise Stopped.
     """
     with world.what_if(), collector_paused():
         waiting = world.in_queue_order(world.pending.values())
@@ -138,7 +150,7 @@ def scale_up(
         lost = {pod.key: given(world, pod).message for pod in new if not pod.node_name and pod.key not in world.pending}
         ordered = [pod.key for pod in [*waiting, *(pod for pod in new if pod.key in world.pending)]]
         asked = {pod.key for pod in new} if expansion is not None else {pod.key for pod in waiting if matches(pod)}
-        search = NodeSearch(world, ordered, asked, most, progress)
+        search = NodeSearch(world, ordered, asked, limits, progress)
         alone: list[PoolNodes] = []
         enough: list[PoolNodes] = []
         interrupted = False
@@ -158,11 +170,13 @@ def scale_up(
                 }
         except Stopped:
             interrupted = True
-        left = lost | {key: message for key, message in search.messages.items() if key in search.left}
+        reasons = search.messages | search.limited
+        left = lost | {key: reason for key, reason in reasons.items() if key in search.left}
         workloads = {key: workload_of(pod) for key in left if (pod := world.pod(key)) is not None}
         wanted = len(search.messages) + len(lost)
         before = len(waiting) if expansion is not None else 0
-        return ScaleUp(where, wanted, before, tuple(enough), tuple(alone), left, workloads, shown, interrupted)
+        limited = frozenset(search.limited).intersection(left)
+        return ScaleUp(where, wanted, before, tuple(enough), tuple(alone), left, workloads, shown, interrupted, limited)
 
 
 def _added(world: World, expansion: Expansion) -> Iterator[PodInfo]:
@@ -177,6 +191,7 @@ def _added(world: World, expansion: Expansion) -> Iterator[PodInfo]:
             yield pod
 
 
-def _best_first(nodes: PoolNodes) -> tuple[int, int, int, int, str]:
-    """Most pods first, then the least that is added, then the fewest nodes."""
-    return -len(nodes.pods), nodes.adds.get(CPU, 0), nodes.adds.get(MEMORY, 0), nodes.nodes, nodes.like
+def _best_first(nodes: PoolNodes) -> tuple[int, float, int, int, int, str]:
+    """Most pods first, then the cheapest, then the least that is added, then the fewest nodes."""
+    cost = math.inf if nodes.cost is None else nodes.cost
+    return -len(nodes.pods), cost, nodes.adds.get(CPU, 0), nodes.adds.get(MEMORY, 0), nodes.nodes, nodes.like

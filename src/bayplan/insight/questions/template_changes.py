@@ -10,8 +10,8 @@ from typing import Any
 from bayplan.api.kinds import JOB, POD, Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.status import StatusError
-from bayplan.insight.answers import Progress, plural
-from bayplan.insight.expansion import Expansion
+from bayplan.insight.answers import Progress, listed, plural
+from bayplan.insight.expansion import Expansion, Rollout
 from bayplan.insight.limits import Limits, Room
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS
@@ -53,6 +53,11 @@ class TemplateChanges:
             expansion = Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
         except StatusError as error:
             return _stuck(found, f"the API server refuses the change of {name}: {error.message}")
+        by_hand = [key for rollout in expansion.rollouts for key in _waiting(world, rollout)]
+        expansion.rollouts = [_without_waiting(world, rollout) for rollout in expansion.rollouts]
+        if by_hand:
+            what = f"delete {listed(by_hand, 3)}, too: {name} is ordered, and waits for pods that don't run"
+            found = _with_cost(found, what)
         if not expansion.rollouts:  # the workload has no other pods to replace, or replaces none by itself
             return found
         return _tried(world, found, name, expansion, progress)
@@ -101,6 +106,23 @@ def _tried(world: World, found: Help, name: str, expansion: Expansion, progress:
     if after < total or any(not result.placed for result in results.values()):
         return _stuck(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
     return _with_cost(found, f"replaces {plural(running, 'running pod')} of {name}") if running else found
+
+
+def _waiting(world: World, rollout: Rollout) -> list[str]:
+    """The pods that keep an ordered StatefulSet from its rollout until someone deletes them."""
+    return [key for key in rollout.must_run if not _running(world, [key])]
+
+
+def _without_waiting(world: World, rollout: Rollout) -> Rollout:
+    """The rollout if these pods are deleted: they come first."""
+    waiting = _waiting(world, rollout)
+    first = [key for key in waiting if key in rollout.new]
+    return replace(
+        rollout,
+        old=[key for key in rollout.old if key not in waiting],
+        new=[*first, *(key for key in rollout.new if key not in first)],
+        must_run=[key for key in rollout.must_run if key not in waiting],
+    )
 
 
 def _running(world: World, keys: Sequence[str]) -> int:
