@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.limited import can_fork
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import SimulationResult, SimulationRun, simulate
 from bayplan.history.reading import History
@@ -30,7 +30,7 @@ def simulate_both(
 
     `also`: more followers of the first one.
     """
-    if history.pods < _FEW or (os.cpu_count() or 1) == 1 or not _can_fork():
+    if history.pods < _FEW or (os.cpu_count() or 1) == 1 or not can_fork():
         one = simulate(history, ahead, first, lambda done: progress(done / 2), also)
         return one, simulate(history, ahead, second, lambda done: progress(0.5 + done / 2))
     # A fork has the user's plugins, which were loaded from files and can't be sent to another process.
@@ -52,11 +52,6 @@ def simulate_both(
     if not isinstance(found, SimulationResult):
         raise BacktestError(str(found))
     return one, found
-
-
-def _can_fork() -> bool:
-    """Whether a fork is possible, and certain to go on: a lock that another thread holds stays locked in it."""
-    return "fork" in multiprocessing.get_all_start_methods() and threading.active_count() == 1
 
 
 def _simulate_and_send(history: History, ahead: Lookahead, run: SimulationRun, sending: Connection) -> None:
