@@ -21,6 +21,8 @@ class Failures:
 
     `logged`: whether failures are logged, too.
 
+    `examples`: the first error of each pair, with its message and its line.
+
     Failures of the same work, type and line are the same. The first one is logged, then the tenth, the hundredth and so
     on.
     """
@@ -28,6 +30,7 @@ class Failures:
     def __init__(self, *, logged: bool = True) -> None:
         self._logged = logged
         self.counts: Counter[tuple[str, str]] = Counter()
+        self.examples: dict[tuple[str, str], str] = {}
         self._same: Counter[tuple[str, str, str]] = Counter()
 
     def record(
@@ -42,6 +45,8 @@ class Failures:
         kind = type(error).__name__
         line = _line_of(error)
         self.counts[work, kind] += 1
+        if (work, kind) not in self.examples:
+            self.examples[work, kind] = f"{described(error)} ({line})" if line else described(error)
         self._same[work, kind, line] += 1
         count = self._same[work, kind, line]
         if not self._logged or count != _power_of_ten(count):

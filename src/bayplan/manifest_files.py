@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,11 +14,15 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
+from bayplan.bounded_files import UnusableFileError, read_whole
+
 SUFFIXES = (".yaml", ".yml", ".json")
 """The suffixes of the files that are read from a directory."""
 
 MOST_VALUES = 1_000_000
 """In one YAML document, with aliases expanded: a few lines can expand to billions of values."""
+MOST_BYTES = 256 * 2**20
+"""The largest file of manifests."""
 
 
 class ManifestError(Exception):
@@ -36,17 +41,31 @@ def files_in(path: Path) -> Sequence[Path]:
 
 def read_documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """Every object of a file, with its location: file, document and line. Raises ManifestError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise ManifestError(f"{path}: not a text file in UTF-8: byte {error.start} is {byte:#x}") from error
+    text = _text(path)
     for number, (line, document) in enumerate(yaml_documents(str(path), text), start=1):
         where = f"{path}, document {number} (line {line})"
         if document is not None:
             yield from objects_in(document, where)
+
+
+def read_yaml(path: Path) -> Any:
+    """The value of a file with one YAML or JSON document; None for an empty file. Raises ManifestError."""
+    documents = list(yaml_documents(str(path), _text(path)))
+    if len(documents) > 1:
+        raise ManifestError(f"{path} has {len(documents)} documents: expected one")
+    return documents[0][1] if documents else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_whole(path, MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror or error}") from error
+    except UnusableFileError as error:
+        raise ManifestError(str(error)) from error
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise ManifestError(f"{path}: not a text file in UTF-8: byte {error.start} is {byte:#x}") from error
 
 
 def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
@@ -58,6 +77,8 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
     if in_json is not None:
         yield from in_json
         return
+    if text.count("\n") + text.count(",") > MOST_VALUES:
+        raise ManifestError(f"{name} has more than {MOST_VALUES:,} values: pass JSON, which is read many times as fast")
     number = 1
     has_aliases = "&" in text and "*" in text
     try:
@@ -77,6 +98,8 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
         raise ManifestError(f"{name}, document {number}: nested too deeply") from error
     except yaml.YAMLError as error:
         raise ManifestError(f"{name}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
+    except (ValueError, ArithmeticError, LookupError, TypeError, binascii.Error) as error:  # of tags, such as !!int
+        raise ManifestError(f"{name}, document {number}: a value is not of the type that it names: {error}") from error
 
 
 def _json_documents(text: str) -> list[tuple[int, Any]] | None:

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
+from bayplan import bounded_files
 from bayplan.api.kinds import NODE, STORAGE_CLASS, custom_kind
 from bayplan.insight import Gap, Snapshot, SnapshotError
-from bayplan.insight.sources import archive, inflating
+from bayplan.insight.sources import archive
 
 GROUP = document("PodGroup", "gang", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
 ZONE = document("Data", "one", "example.com/v1", namespace="")
@@ -199,7 +200,7 @@ BOMBS = {
 @cases("content", BOMBS)
 def test_small_file_cannot_fill_the_memory(tmp_path, monkeypatch, content):
     monkeypatch.setattr(archive, "LONGEST_LINE", 100_000)
-    monkeypatch.setattr(inflating, "ALWAYS", 200_000)
+    monkeypatch.setattr(bounded_files, "ALWAYS", 200_000)
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(content))
 

@@ -184,7 +184,7 @@ def _ask(world: World, now: Decision, other: dict[str, Profile], at: float, aske
     profile = other.get(pod.scheduler_name)
     if profile is None:
         return
-    candidate = decide(profile, world.state, pod, random.Random(0), explain=True)
+    candidate = decide(profile, world.state, pod, random.Random(0), explain=True, failures=world.failures)
     judged = Judge(world.state).placement(candidate, now.node or "")
     if not judged.equal:
         asked.changed += 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.limited import can_fork
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import SimulationResult, SimulationRun, simulate
 from bayplan.history.reading import History
@@ -30,7 +30,7 @@ def simulate_both(
 
     `also`: more followers of the very first simulation.
     """
-    if history.pods * len(first) < _FEW or (os.cpu_count() or 1) == 1 or not _can_fork():
+    if history.pods * len(first) < _FEW or (os.cpu_count() or 1) == 1 or not can_fork():
         both = _simulate_all(history, ahead, [*first, *second], progress, also)
         return both[: len(first)], both[len(first) :]
     # A fork has the user's plugins, which were loaded from files and can't be sent to another process.
@@ -68,11 +68,6 @@ def _simulate_all(
         return simulate(history, ahead, run, lambda done: progress((number + done) / len(runs)), followers)
 
     return [simulated(number, run) for number, run in enumerate(runs)]
-
-
-def _can_fork() -> bool:
-    """Whether a fork is possible, and certain to go on: a lock that another thread holds stays locked in it."""
-    return "fork" in multiprocessing.get_all_start_methods() and threading.active_count() == 1
 
 
 def _simulate_and_send(history: History, ahead: Lookahead, runs: Sequence[SimulationRun], sending: Connection) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import yaml
-
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.node_pools import type_of
 from bayplan.insight.pools import pool_of
+from bayplan.manifest_files import ManifestError, read_yaml
 
 CAPACITY_TYPES = (
     "karpenter.sh/capacity-type",
@@ -35,11 +34,9 @@ class Prices:
     def read(cls, path: Path) -> Prices:
         """Read a YAML or JSON file with a mapping from types to dollars for an hour. Raises BacktestError."""
         try:
-            document = yaml.safe_load(path.read_text())
-        except OSError as error:
-            raise BacktestError(f"{path}: {error.strerror or error}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise BacktestError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+            document = read_yaml(path)
+        except ManifestError as error:
+            raise BacktestError(str(error)) from None
         return cls.of_document(document, str(path))
 
     @classmethod
@@ -50,7 +47,7 @@ class Prices:
         for name, dollars in document.items():
             if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 1e6:
                 raise BacktestError(
-                    f"{source}: {name}: {dollars!r} is no price: expected dollars for an hour, as in 0.096"
+                    f"{source}: {name}: {dollars!r:.40} is no price: expected dollars for an hour, as in 0.096"
                 )
         return cls({str(name): float(dollars) for name, dollars in document.items()}, source)
 

@@ -16,9 +16,11 @@ from bayplan.backtest.node_pools import NodePool, PoolKey, key_of
 from bayplan.backtest.prices import Prices
 from bayplan.backtest.stream import Stream
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.failures import Failures
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
 from bayplan.history.sources import recorded as sources
+from bayplan.insight.answers import plural
 from bayplan.recording.files import RecordingError
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.measures import TimelineMeasures
@@ -38,6 +40,9 @@ from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates
 
 AUTO, NONE, KARPENTER, CLUSTER_AUTOSCALER = "auto", "none", "karpenter", "cluster-autoscaler"
+_MOST_FAILED = 100
+"""Failures of plugins that a simulation may have, if they are as many as half of its attempts."""
+_LOOKS = 1000
 _KARPENTER_LABEL = "karpenter.sh/nodepool"
 
 
@@ -62,7 +67,9 @@ class SimulatedScheduler:
 
     def world(self, seed: int) -> World:
         """An empty cluster with this scheduler. Raises ConfigurationError or PluginLoadError."""
-        return World(self.configuration, self.plugins, self.gates, seed=seed)
+        world = World(self.configuration, self.plugins, self.gates, seed=seed)
+        world.failures = Failures(logged=False)  # notes and errors name them
+        return world
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,7 @@ def simulate(
         groups = [_group(pool, run) for pool in pools.values()]
         followers.append(Autoscaler(groups, run.parameters.rules(preset), budgets))
     followers.append(_Progress(length, progress))
+    followers.append(_Failing(length))
     timeline = Timeline(world, history.begin, followers, _behaviour(run, ahead.delays), seed=run.seed)
     timeline.run(stream, length)
     notes = [*world.problems, *_counted_failures(world)]
@@ -230,9 +238,29 @@ def _others(parameters: Parameters) -> list[Follower]:
 
 
 def _counted_failures(world: World) -> list[str]:
+    failures = world.failures
     return [
-        f"{work} failed {number:,} times ({error})" for (work, error), number in sorted(world.failures.counts.items())
+        f"{work} failed {plural(number, 'time')}: {failures.examples[work, kind]}"
+        for (work, kind), number in sorted(failures.counts.items())
     ]
+
+
+class _Failing(Follower):
+    """Ends the simulation of a scheduler whose plugins fail in most attempts, or need more memory than there is."""
+
+    def __init__(self, length: float) -> None:
+        self._pause = max(min(length / _LOOKS, 60.0), 1.0)
+
+    def begin(self, timeline: Timeline) -> None:
+        timeline.every(self._pause, lambda: self._look(timeline))
+
+    def _look(self, timeline: Timeline) -> None:
+        counts = timeline.world.failures.counts
+        failed = sum(counts.values())
+        memory = any(kind == MemoryError.__name__ for _, kind in counts)
+        if memory or failed >= max(_MOST_FAILED, timeline.attempts / 2):
+            first = _counted_failures(timeline.world)[0]
+            raise BacktestError(f"the scheduler is not simulated to the end, because its plugins fail: {first}")
 
 
 class _Progress(Follower):

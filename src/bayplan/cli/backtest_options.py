@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,7 +24,28 @@ if TYPE_CHECKING:
     from bayplan.history.reading import History
 
 Command = Callable[..., Any]
+T = TypeVar("T")
+Progress = Callable[[str], None]
 AUTOSCALERS = ("auto", "none", "cluster-autoscaler", "karpenter")
+
+LIMITS = (
+    click.option(
+        "--call-seconds",
+        type=click.FloatRange(0.1),
+        default=30.0,
+        show_default=True,
+        metavar="N",
+        help="The longest that one call of your own plugins may take.",
+    ),
+    click.option(
+        "--memory",
+        type=click.IntRange(64),
+        default=4096,
+        show_default=True,
+        metavar="MIB",
+        help="The most memory that a simulation with your own plugins may take.",
+    ),
+)
 
 _OPTIONS = (
     click.option(
@@ -60,6 +81,7 @@ _OPTIONS = (
         metavar="VERSION",
         help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: 1.36.",
     ),
+    *LIMITS,
 )
 
 
@@ -74,6 +96,22 @@ class BacktestOptions:
     report: str | None
     seed: int
     version: str | None
+    call_seconds: float
+    memory: int
+
+    def limited(
+        self, work: Callable[[Progress], T], plugins: Sequence[str], progress: Progress, what: str = "the candidate"
+    ) -> T:
+        """The result of work: in a process with limits if it calls plugins of the user. Raises BacktestError."""
+        from bayplan.backtest.errors import BacktestError
+        from bayplan.backtest.limited import RunLimits, can_fork, run_limited
+
+        if not plugins or not can_fork():
+            return work(progress)
+        try:
+            return run_limited(work, RunLimits(self.call_seconds, self.memory), progress)
+        except BacktestError as error:
+            raise BacktestError(f"{what} can't be simulated: {error}") from None
 
     def run(self, scheduler: SimulatedScheduler) -> SimulationRun:
         """The simulation of a scheduler. Raises BacktestError and ParametersError."""

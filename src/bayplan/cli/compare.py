@@ -81,9 +81,14 @@ def compare(
         other_version = candidate_emulated_version or asked.version
         candidate = read_simulated(configs[-1] if configs else None, plugins, other_version, settings)
     new = tuple(map(parse_pool, pools))
+    own = [each.name for each in (*now.plugins, *candidate.plugins)]
     run = asked.run(now)
     other = run.but(candidate, FleetChoice(candidate_autoscaler or asked.autoscaler, new))
     with interruptible("Comparing") as progress:
         history, ahead = asked.history(run)
-        found = compared(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=progress)
+        found = asked.limited(
+            lambda tell: compared(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=tell),
+            own,
+            progress,
+        )
     asked.show(found, output)

@@ -36,11 +36,14 @@ def simulate(
     from bayplan.backtest.simulated import simulated
 
     run = asked.run(read_simulated(config, plugins, asked.version))
+    own = [each.name for each in run.scheduler.plugins]
     with interruptible("Simulating") as progress:
         history, ahead = asked.history(run)
         try:
             with nullcontext() if placements is None else Path(placements).open("w", newline="") as file:
-                found = simulated(history, ahead, run, file, progress)
+                found = asked.limited(
+                    lambda tell: simulated(history, ahead, run, file, tell), own, progress, "the scheduler"
+                )
         except OSError as error:
             fail(f"--placements {placements}: {error.strerror or error}")
     asked.show(found, output)

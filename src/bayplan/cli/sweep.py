@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.backtest_options import replay_errors, write_text
+from bayplan.cli.backtest_options import LIMITS, replay_errors, write_text
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT
 from bayplan.cli.insight.messages import errors_reported
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 @click.option("--best-config", metavar="FILE", help="Write the KubeSchedulerConfiguration of the best choice.")
 @click.option("--report", metavar="FILE", help="Write a plot of the first two objectives, in HTML.")
 @click.option("--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows; 0: all.")
+@LIMITS[0]
+@LIMITS[1]
 @click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
 def sweep(
     file: str,
@@ -40,6 +42,8 @@ def sweep(
     best_config: str | None,
     report: str | None,
     limit: int,
+    call_seconds: float,
+    memory: int,
     output: str,
 ) -> None:
     """Simulate the choices of FILE on histories, and show which are best.
@@ -49,6 +53,7 @@ def sweep(
     only what is missing or has changed. DIR/runs.parquet has all runs as one table. docs/sweep.md describes the file.
     """
     with errors_reported(), replay_errors():
+        from bayplan.backtest.limited import RunLimits
         from bayplan.backtest.report import check_libraries
         from bayplan.sweeps.plan import read_plan
         from bayplan.sweeps.plot import plot
@@ -61,7 +66,8 @@ def sweep(
         plan = read_plan(Path(file))
         if report is not None:
             check_libraries()
-        workers = LocalWorkers(jobs or os.cpu_count() or 1) if ray is None else RayWorkers(ray)
+        limits = RunLimits(call_seconds, memory)
+        workers = LocalWorkers(jobs or os.cpu_count() or 1, limits) if ray is None else RayWorkers(ray, limits)
         with interruptible("Sweeping") as progress:
             running = Sweep(plan, Path(file).absolute().parent, workers, SweepResults(folder), progress)
             found = running.run(limit)

@@ -15,7 +15,7 @@ from bayplan.api.objects import UndecodableObject, decode
 from bayplan.api.requests import CPU, MEMORY, parse_amounts, pod_requests
 from bayplan.history import format as columns
 from bayplan.history.documents import document_of, kind_name
-from bayplan.history.format import HistoryDocument, Row
+from bayplan.history.format import FIRST_TIME, LAST_TIME, HistoryDocument, Row
 from bayplan.insight.sources.documents import kind_named
 from bayplan.insight.sources.reading import SnapshotError
 
@@ -155,14 +155,14 @@ def key_of(obj: Mapping[str, Any]) -> str:
 
 
 def moment(text: Any) -> datetime | None:
-    """A time of an object, in UTC; None if there is none, or it can't be read."""
+    """A time of an object, in UTC; None if there is none, it can't be read, or no cluster has had it."""
     if not isinstance(text, str):
         return None
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found.astimezone(UTC) if found.tzinfo is not None else None
+    return found.astimezone(UTC) if found.tzinfo is not None and FIRST_TIME < found < LAST_TIME else None
 
 
 def disruption(status: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ columns.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +48,8 @@ EVENTS = (
 )
 """The values of `Row.event`."""
 
+FIRST_TIME, LAST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Times before and after these are damaged: no cluster has had them."""
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with a zone."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice, repeat
@@ -14,7 +13,9 @@ import msgspec
 
 from bayplan.history.documents import document_problem
 from bayplan.history.format import (
+    FIRST_TIME,
     FORMAT,
+    LAST_TIME,
     VERSION,
     HistoryDocument,
     HistoryError,
@@ -27,18 +28,13 @@ from bayplan.history.format import (
     journal_file,
     segment_of,
 )
+from bayplan.history.parquet_files import BATCH, opened_parquet, texts_of, too_large
 
-MOST_ROWS, MOST_BYTES = 2_000_000, 512 * 2**20
-"""The rows of a segment, and the bytes of one of its files when they are read: ten times what Bayplan writes."""
-_BATCH = 10_000
-"""Rows that are in memory at a time."""
 _TEXTS = frozenset(field.name for field in msgspec.structs.fields(Row) if field.type is str)
 """The columns in which null stands for ""."""
 _TIMES = frozenset({"time_utc", "created_utc", "started_utc"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST, _LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""Times before and after these are damaged: no cluster has had them."""
-_MICROSECONDS = tuple(int((each - _EPOCH).total_seconds()) * 10**6 for each in (_FIRST, _LAST))
+_MICROSECONDS = tuple(int((each - _EPOCH).total_seconds()) * 10**6 for each in (FIRST_TIME, LAST_TIME))
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Row)}
 
 
@@ -63,8 +59,8 @@ class Segment:
             return
         read = [name for name in Row.__struct_fields__ if name in columns or name == "initial"]
         pa = import_pyarrow()
-        with _opened(pa, events_file(self.folder, self.number), event_schema(pa)) as file:
-            for whole in file.iter_batches(_BATCH, columns=read):
+        with opened_parquet(pa, events_file(self.folder, self.number)) as file:
+            for whole in file.iter_batches(BATCH, columns=read):
                 chosen = whole["initial"] if initial else pa.compute.invert(whole["initial"])
                 batch = whole if initial is None else whole.filter(chosen)
                 if batch.num_rows:
@@ -76,8 +72,8 @@ class Segment:
         if self.in_journal:
             return 0
         pa = import_pyarrow()
-        with _opened(pa, events_file(self.folder, self.number), event_schema(pa)) as file:
-            columns = (batch["time_utc"] for batch in file.iter_batches(_BATCH, columns=["time_utc"]))
+        with opened_parquet(pa, events_file(self.folder, self.number)) as file:
+            columns = (batch["time_utc"] for batch in file.iter_batches(BATCH, columns=["time_utc"]))
             return sum(_time(number) is None for column in columns for number in column.cast("int64").to_pylist())
 
     def documents(self) -> dict[str, str]:
@@ -91,9 +87,9 @@ class Segment:
             yield from ((line.document, line.json) for line in lines if isinstance(line, HistoryDocument))
             return
         pa = import_pyarrow()
-        with _opened(pa, documents_file(self.folder, self.number), document_schema(pa)) as file:
-            for batch in file.iter_batches(_BATCH, columns=["document", "json"]):
-                yield from zip(_words(batch["document"]), _words(batch["json"]), strict=True)
+        with opened_parquet(pa, documents_file(self.folder, self.number)) as file:
+            for batch in file.iter_batches(BATCH, columns=["document", "json"]):
+                yield from zip(texts_of(batch["document"]), texts_of(batch["json"]), strict=True)
 
     def _lines(self) -> Iterator[Row | HistoryDocument] | None:
         """The lines of the journal; None if there is none, or none any longer because a recorder has converted it."""
@@ -111,17 +107,11 @@ def _values(batch: Any, name: str, read: Collection[str]) -> Iterable[Any]:
         return repeat(_DEFAULTS[name])
     column = batch[name]
     if name in _TEXTS:
-        return _words(column)
+        return texts_of(column)
     if name in _TIMES:
         return [_time(number) for number in column.cast("int64").to_pylist()]
     values: list[Any] = column.to_pylist()
     return values
-
-
-def _words(column: Any) -> list[str]:
-    """The texts of a column that is dictionary-encoded: equal ones are one object. Null is ""."""
-    words = [*column.dictionary.to_pylist(), ""]
-    return [words[code] for code in column.indices.fill_null(-1).to_pylist()]
 
 
 def _time(number: int | None) -> datetime | None:
@@ -129,15 +119,6 @@ def _time(number: int | None) -> datetime | None:
     if number is None or not _MICROSECONDS[0] <= number < _MICROSECONDS[1]:
         return None
     return _EPOCH + timedelta(microseconds=number)
-
-
-@contextmanager
-def _opened(pa: Any, path: Path, schema: Any) -> Iterator[Any]:
-    """An open Parquet file whose texts are read as dictionaries, so that a text in a million rows is one."""
-    found = pa.parquet.read_schema(path).names
-    texts = [field.name for field in schema if pa.types.is_string(field.type) and field.name in found]
-    with pa.parquet.ParquetFile(path, read_dictionary=texts) as file:
-        yield file
 
 
 def segments_in(folder: Path, problems: list[str]) -> Iterator[Segment]:
@@ -188,7 +169,7 @@ def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row 
         for number, line in enumerate(file, start=1):
             try:
                 found = (_document if line.startswith(b'{"document":') else _row).decode(line)
-                if isinstance(found, Row) and not _FIRST <= found.time_utc < _LAST:
+                if isinstance(found, Row) and not FIRST_TIME <= found.time_utc < LAST_TIME:
                     raise ValueError(f"{found.time_utc} is no time of a cluster")
                 yield found
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -219,14 +200,9 @@ def _parquet_problem(folder: Path, number: int) -> str:
 
 def _file_problem(pa: Any, path: Path, schema: Any) -> str:
     try:
-        with _opened(pa, path, schema) as file:
-            if file.metadata.num_rows > MOST_ROWS:
-                return (
-                    f"it has {file.metadata.num_rows:,} rows, and this Bayplan reads up to {MOST_ROWS:,} of a segment"
-                )
-            size = sum(file.metadata.row_group(each).total_byte_size for each in range(file.metadata.num_row_groups))
-            if size > MOST_BYTES:
-                return f"it has {size / 2**20:,.0f} MiB when it is read: more than {MOST_BYTES / 2**20:,.0f}"
+        with opened_parquet(pa, path) as file:
+            if beyond := too_large(file):
+                return beyond
             found = file.schema_arrow
             metadata = {
                 key.decode(errors="replace"): value.decode(errors="replace")
@@ -245,7 +221,7 @@ def _file_problem(pa: Any, path: Path, schema: Any) -> str:
                 kind = kind.value_type if pa.types.is_dictionary(kind) else kind
                 if kind != field.type:
                     return f"its column {field.name} has type {kind}, not {field.type}"
-            for batch in file.iter_batches(_BATCH, columns=schema.names):
+            for batch in file.iter_batches(BATCH, columns=schema.names):
                 batch.validate(full=True)
                 for field in schema:
                     if not field.nullable and batch.column(field.name).null_count:

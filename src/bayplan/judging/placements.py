@@ -53,4 +53,6 @@ class SeenPlacements:
 
 def decision_of(world: World, pod: PodInfo) -> Decision:
     """Return what the scheduler of a world decides about a pod, with the scores by plugin. It changes nothing."""
-    return decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
+    return decide(
+        world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True, failures=world.failures
+    )

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from bayplan.bounded_files import UnusableFileError, check_member, read_whole
 from bayplan.file_replacement import replace_text, replacing
 from bayplan.recording.entries import AnyEntry, RecordingRedaction, Setting
 from bayplan.recording.frames import RUN_BYTES, FrameReader, RecordingError
@@ -131,7 +132,9 @@ class Recording:
         """
         try:
             files = dict(_members(path) if path.is_file() else _contents(path))
-        except (tarfile.TarError, EOFError):
+        except UnusableFileError as error:
+            raise RecordingError(str(error)) from None
+        except (tarfile.TarError, EOFError, ValueError, OverflowError):
             raise RecordingError(f"{path} is no recording: it is no folder, and no file that --pack wrote") from None
         except OSError as error:
             raise RecordingError(f"cannot read {path}: {error.strerror or error}") from None
@@ -180,7 +183,7 @@ class Recording:
         for number, (name, read) in enumerate(self._segments[first:], start=first + 1):
             try:
                 data = read()
-            except (OSError, EOFError, tarfile.TarError) as error:
+            except (OSError, EOFError, tarfile.TarError, UnusableFileError) as error:
                 raise RecordingError(f"cannot read {self.source}/{name}: {error}") from None
             for entry in reader.read(f"{self.source}: {name}", data, last=number == len(self._segments)):
                 empty = False
@@ -221,19 +224,20 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 def _contents(folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     for path in folder.rglob("*"):
         if path.is_file():
-            yield str(path.relative_to(folder)), path.read_bytes
+            yield str(path.relative_to(folder)), partial(read_whole, path)
 
 
 def _members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     with tarfile.open(path, "r:") as archive:
         for member in archive:
+            check_member(str(path), member, path.stat().st_size)
             if member.isfile():
-                yield member.name, partial(_read_member, path, member.name)
+                yield member.name, partial(_read_member, path, member)
 
 
-def _read_member(path: Path, name: str) -> bytes:
+def _read_member(path: Path, member: tarfile.TarInfo) -> bytes:
     with tarfile.open(path, "r:") as archive:
-        file = archive.extractfile(name)
+        file = archive.extractfile(member)
         return b"" if file is None else file.read()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from bayplan.bounded_files import Allowance, UnusableFileError, inflated
 from bayplan.recording.entries import AnyEntry, Checkpoint, RecordedEntry, decode_entries, encode_entries
 
 RUN_BYTES = 8
@@ -21,7 +22,7 @@ _HEAD = struct.Struct("<II")
 _PLACE = struct.Struct(f"<{RUN_BYTES}sI")
 """The id of the run, and the number of the frame in it, from 1."""
 _LARGEST = 1 << 30
-"""More bytes than a frame has, before and after it is inflated."""
+"""More bytes than a frame has."""
 
 
 class RecordingError(Exception):
@@ -76,14 +77,16 @@ class FrameReader:
                 )
             try:
                 entries = self._entries(place, where, content)
-            except (zlib.error, msgspec.MsgspecError, struct.error) as error:
+            except (zlib.error, msgspec.MsgspecError, struct.error, ValueError, RecursionError) as error:
                 raise RecordingError(f"{place} is damaged in {where}: {error}") from None
+            except UnusableFileError as error:
+                raise RecordingError(str(error)) from None
             yield from entries
             position += _HEAD.size + length
 
     def _entries(self, place: str, where: str, content: bytes) -> list[AnyEntry]:
         if not self._run:
-            return _inflated(content)
+            return _entries_of(place, content)
         run, number = _PLACE.unpack_from(content)
         if run != self._run:
             raise RecordingError(
@@ -96,7 +99,7 @@ class FrameReader:
                 f"{place}: frame {number} of the recording comes after frame {before} ({where}): frames are there "
                 "twice, or in another order"
             )
-        entries = _inflated(content[_PLACE.size :])
+        entries = _entries_of(place, content[_PLACE.size :])
         begins = not before and entries and isinstance(entries[0], Checkpoint)
         if number != before + 1 and not begins:
             missing = f"frame {before + 1} is" if number == before + 2 else f"frames {before + 1} to {number - 1} are"
@@ -106,5 +109,5 @@ class FrameReader:
         return entries
 
 
-def _inflated(data: bytes) -> list[AnyEntry]:
-    return decode_entries(zlib.decompressobj().decompress(data, _LARGEST))
+def _entries_of(place: str, data: bytes) -> list[AnyEntry]:
+    return decode_entries(inflated(data, Allowance(place, len(data))))

@@ -30,5 +30,5 @@ def is_recording(path: Path) -> bool:
     try:
         with tarfile.open(path, "r:") as archive:
             return any(member.name.rpartition("/")[2] == MANIFEST for member in archive)
-    except (OSError, tarfile.TarError):
+    except (OSError, tarfile.TarError, ValueError, OverflowError):
         return False

@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.failures import Failures
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.pod_run import PodRun, Start
 from bayplan.framework.profile import Profile
@@ -73,7 +74,8 @@ def decide(
     start: Start = PodRun.start,
     rotation: Rotation | None = None,
     call: Caller = call,
+    failures: Failures | None = None,
 ) -> Decision:
     """Attempt a pod by itself, without extenders, and return the decision. See `Options` for the arguments."""
-    options = Options(explain=explain, start=start, rotation=rotation, call=call)
+    options = Options(explain=explain, start=start, rotation=rotation, call=call, failures=failures)
     return run(attempt(Unit(pod), profile, state, rng, options)).decisions[0]

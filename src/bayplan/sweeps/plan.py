@@ -13,6 +13,7 @@ import yaml
 
 from bayplan.api.suggestions import or_known
 from bayplan.backtest.errors import BacktestError
+from bayplan.manifest_files import ManifestError, read_yaml
 
 MEASURES = (
     "nodes_average",
@@ -126,12 +127,9 @@ class SweepTask(msgspec.Struct, frozen=True):
 def read_plan(path: Path) -> SweepPlan:
     """Read a sweep's file. Raises BacktestError."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        plan = msgspec.convert(document, SweepPlan)
-    except OSError as error:
-        raise BacktestError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BacktestError(f"{path}: {' '.join(str(error).split())}") from None
+        plan = msgspec.convert(read_yaml(path), SweepPlan)
+    except ManifestError as error:
+        raise BacktestError(str(error)) from None
     except msgspec.ValidationError as error:
         raise BacktestError(f"{path}: {error}") from None
     if not plan.histories or not plan.seeds or not plan.objectives:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from bayplan.sweeps.plan import SweepPlan, SweepTask, SweptChoice, grid, tasks_o
 from bayplan.sweeps.results import SweepResults
 from bayplan.sweeps.runs import SweepRow
 from bayplan.sweeps.search import search
-from bayplan.sweeps.workers import SweepWorkers
+from bayplan.sweeps.workers import SweepFailure, SweepWorkers
 
 Told = Callable[[str], None]
 
@@ -50,6 +51,8 @@ class Swept(Answer):
     """How many runs were simulated now; the others were there."""
     results: str
     shown: int = 20
+    problems: tuple[str, ...] = ()
+    """Choices that can't be simulated, one line each."""
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each choice."""
@@ -73,7 +76,7 @@ class Swept(Answer):
         left = len(self.candidates) - len(shown)
         more = [Text(f"and {left:,} more; --limit 0 shows them")] if left else []
         title = f"{len(self.candidates):,} choices, {self.simulated:,} runs simulated now; results in {self.results}"
-        return Lines(Text(title), Text(""), table, *more)
+        return Lines(Text(title), Text(""), table, *more, *(Text(f"note: {line}") for line in self.problems))
 
 
 def _mark(candidate: SweptCandidate) -> str:
@@ -93,6 +96,8 @@ class Sweep:
         self._results = results
         self._progress = progress
         self._rows: dict[str, SweepRow] = {}
+        self._failed: dict[str, str] = {}
+        """The keys of the tasks that can't be simulated, and why."""
         self._simulated = 0
         self._of: dict[SweptChoice, list[SweepTask]] = {}
 
@@ -104,9 +109,16 @@ class Sweep:
         else:
             self._ask([today(plan)])
             search(plan, self._ask)
-        self._results.write_all(self._rows[task.key] for tasks in self._of.values() for task in tasks)
-        candidates = ranked([(choice, self._objectives(choice)) for choice in self._of], len(plan.seeds))
-        return Swept(plan.objectives, tuple(candidates), self._simulated, self._results.uri, shown)
+        keys = [task.key for tasks in self._of.values() for task in tasks]
+        self._results.write_all(self._rows[key] for key in keys if key in self._rows)
+        simulated = [choice for choice in self._of if self._fault(choice) is None]
+        candidates = ranked([(choice, self._objectives(choice)) for choice in simulated], len(plan.seeds))
+        faults = tuple(dict.fromkeys(filter(None, map(self._fault, self._of))))
+        return Swept(plan.objectives, tuple(candidates), self._simulated, self._results.uri, shown, faults)
+
+    def _fault(self, choice: SweptChoice) -> str | None:
+        """Why a choice can't be simulated; None if it can."""
+        return next((self._failed[task.key] for task in self._of[choice] if task.key in self._failed), None)
 
     def best(self) -> SweepTask:
         """The first task of the best choice, after `run`. Today's may be the best one."""
@@ -125,11 +137,17 @@ class Sweep:
                 self._rows[key] = row
         missing = [task for key, task in wanted.items() if key not in self._rows]
         for row in self._told(self._workers.run(missing, self._results.uri) if missing else (), len(missing)):
-            self._rows[row["key"]] = row
-            self._simulated += 1
+            if isinstance(row, SweepFailure):
+                self._failed[row.key] = row.problem
+            else:
+                self._rows[row["key"]] = row
+                self._simulated += 1
+        fault = next((fault for choice in choices if choice.now and (fault := self._fault(choice)) is not None), None)
+        if fault is not None:
+            raise BacktestError(fault)  # there is nothing to compare the others with
         return [self._objectives(choice) for choice in choices]
 
-    def _told(self, rows: Iterable[SweepRow], total: int) -> Iterator[SweepRow]:
+    def _told(self, rows: Iterable[SweepRow | SweepFailure], total: int) -> Iterator[SweepRow | SweepFailure]:
         began = time.monotonic()
         for number, row in enumerate(rows, start=1):
             left = (time.monotonic() - began) / number * (total - number)
@@ -137,6 +155,8 @@ class Sweep:
             yield row
 
     def _objectives(self, choice: SweptChoice) -> tuple[float, ...]:
+        if self._fault(choice) is not None:
+            return (math.inf,) * len(self._plan.objectives)
         rows = [self._rows[task.key] for task in self._of[choice]]
         return tuple(_mean(row[name] for row in rows) for name in self._plan.objectives)
 

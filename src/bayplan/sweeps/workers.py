@@ -9,7 +9,10 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from typing import Any, Protocol
 
+import msgspec
+
 from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.limited import RunLimits, can_fork, run_limited
 from bayplan.config import ConfigurationError, PluginLoadError
 from bayplan.history.format import HistoryError
 from bayplan.simulation.models.parameters import ParametersError
@@ -24,35 +27,43 @@ _RETRIES = 3
 class SweepWorkers(Protocol):
     """Simulates tasks."""
 
-    def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow]:
+    def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow | SweepFailure]:
         """Simulate, write each run to the results at `uri`, and yield the runs as they end. Raises BacktestError."""
 
 
-def simulate_and_write(task: SweepTask, uri: str) -> SweepRow:
-    """Simulate a task and write its run. Raises BacktestError with one line about what can't be simulated."""
+class SweepFailure(msgspec.Struct, frozen=True):
+    """A task that can't be simulated. `problem`: one line that names the choice."""
+
+    key: str
+    problem: str
+
+
+def simulate_and_write(task: SweepTask, uri: str, limits: RunLimits) -> SweepRow | SweepFailure:
+    """Simulate a task, in a process with limits if it has plugins, and write its run."""
     try:
-        row = run_task(task)
-    except (HistoryError, ConfigurationError, PluginLoadError, ParametersError, ValueError) as error:
-        raise BacktestError(f"{task.choice.label}: {' '.join(str(error).split())}") from None
+        row = run_limited(lambda _: run_task(task), limits) if task.choice.plugins and can_fork() else run_task(task)
+    except (BacktestError, HistoryError, ConfigurationError, PluginLoadError, ParametersError, ValueError) as error:
+        return SweepFailure(task.key, f"{task.choice.label}: {' '.join(str(error).split())}")
     SweepResults(uri).write(row)
     return row
 
 
 class LocalWorkers:
-    """Processes of this machine. `jobs`: how many."""
+    """Processes of this machine. `jobs`: how many. `limits`: of each, and of the plugins in it."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, limits: RunLimits = RunLimits()) -> None:  # noqa: B008 - it is immutable
         self._jobs = jobs
+        self._limits = limits
 
-    def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow]:
+    def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow | SweepFailure]:
         """See SweepWorkers."""
         if self._jobs == 1 or len(tasks) == 1:
             for task in tasks:
-                yield simulate_and_write(task, uri)
+                yield simulate_and_write(task, uri, self._limits)
             return
         context = multiprocessing.get_context("spawn")  # each loads the plugins' files by itself
         with ProcessPoolExecutor(min(self._jobs, len(tasks)), mp_context=context) as pool:
-            running = [pool.submit(simulate_and_write, task, uri) for task in tasks]
+            running = [pool.submit(simulate_and_write, task, uri, self._limits) for task in tasks]
             try:
                 for each in as_completed(running):
                     yield each.result()
@@ -69,7 +80,8 @@ class RayWorkers:
     The driver only names tasks. A task whose worker is killed is simulated again by another one.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, limits: RunLimits = RunLimits()) -> None:  # noqa: B008 - it is immutable
+        self._limits = limits
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
@@ -81,10 +93,10 @@ class RayWorkers:
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise BacktestError(f"--ray {address}: {' '.join(str(error).split())}") from None
 
-    def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow]:
+    def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow | SweepFailure]:
         """See SweepWorkers."""
         remote = self._ray.remote(max_retries=_RETRIES, retry_exceptions=False)(simulate_and_write)
-        left = [remote.remote(task, uri) for task in tasks]
+        left = [remote.remote(task, uri, self._limits) for task in tasks]
         while left:
             done, left = self._ray.wait(left)
             for each in done:

@@ -5,19 +5,18 @@ The README next to the files describes the format: one scenario a line.
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from bayplan.api import kinds
 from bayplan.api.objects import UndecodableObject, decode
-from bayplan.api.quantity import InvalidQuantity
+from bayplan.bounded_files import Allowance, UnusableFileError, inflating
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import (
@@ -141,7 +140,7 @@ def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
     """The scenarios of a `.jsonl` or `.jsonl.gz` file, the first `limit` of them. Raises UnreadableScenarios."""
     number = 0
     try:
-        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as lines:
+        with path.open("rb") as file, _lines_of(path, file) as lines:
             for number, line in enumerate(lines, 1):
                 if limit is not None and number > limit:
                     return
@@ -149,10 +148,19 @@ def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
     except OSError as error:
         where = f"line {number + 1}: " if number else ""
         raise UnreadableScenarios(f"{path}: {where}{error.strerror or error}") from None
-    except (EOFError, zlib.error) as error:
+    except UnusableFileError as error:
         raise UnreadableScenarios(f"{path}: line {number + 1}: the file ends or breaks off here: {error}") from None
     if not number:
         raise UnreadableScenarios(f"{path}: no scenario in it")
+
+
+@contextmanager
+def _lines_of(path: Path, file: BinaryIO) -> Iterator[Iterable[bytes]]:
+    if not path.name.endswith(".gz"):
+        yield file
+        return
+    with inflating(str(path), file, Allowance(str(path), path.stat().st_size)) as lines:
+        yield lines
 
 
 def _scenario(line: bytes, family: str, place: str) -> Scenario:
@@ -173,7 +181,7 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
         for raw in recorded.objects:
             _take_over(bytes(raw), state, profiles)
         pods = [PodInfo.from_raw(bytes(raw)) for raw in recorded.pending]
-    except (msgspec.MsgspecError, ConfigurationError, UndecodableObject, InvalidQuantity, UnreadableScenarios) as error:
+    except (msgspec.MsgspecError, ConfigurationError, UndecodableObject, ValueError, RecursionError) as error:
         raise UnreadableScenarios(f"{place}: {error}") from None
     pending = {pod.key: pod for pod in pods}
     for step in document.decisions:

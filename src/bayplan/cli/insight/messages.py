@@ -18,6 +18,7 @@ EXIT_INTERRUPTED = 130
 @contextmanager
 def errors_reported() -> Iterator[None]:
     """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
+    from bayplan.bounded_files import UnusableFileError
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
@@ -27,12 +28,14 @@ def errors_reported() -> Iterator[None]:
 
     try:
         yield
-    except (SnapshotError, HistoryError, RecordingError, ConfigError, PluginLoadError) as error:
+    except (SnapshotError, HistoryError, RecordingError, ConfigError, PluginLoadError, UnusableFileError) as error:
         missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
         fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
     except ConfigurationError as error:
         click.echo(str(error), err=True)  # one line per error, each with the file and the line
         raise SystemExit(EXIT_BAD_INPUT) from None
+    except MemoryError:
+        fail("there is not enough memory for this")
     except KeyboardInterrupt:
         click.echo("interrupted before anything was known", err=True)
         raise SystemExit(EXIT_INTERRUPTED) from None

@@ -17,10 +17,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from bayplan.bounded_files import GZIP, Allowance, UnusableFileError, is_dense
 from bayplan.history.following import moment
 from bayplan.history.format import HistoryError
 from bayplan.history.sources.problems import Problems
-from bayplan.insight.sources.inflating import MAGIC
 
 HTTP_FAILURE = 300
 """The lowest status of a reply that says that nothing was done."""
@@ -96,21 +96,24 @@ def _values(path: Path, problems: Problems) -> Iterator[tuple[str, Any]]:
     """The JSON values of a file, with their places."""
     try:
         with path.open("rb") as raw:
-            compressed = raw.read(len(MAGIC)) == MAGIC
+            compressed = raw.read(len(GZIP)) == GZIP
             raw.seek(0)
-            inflated = _Inflated(raw)
+            inflated = _Inflated(raw, Allowance(str(path), path.stat().st_size))
             yield from _lines(str(path), BufferedReader(inflated) if compressed else raw, problems)
             if inflated.problem:
                 problems.add(f"{path} {inflated.problem}: its rest is missing")
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
+    except UnusableFileError as error:
+        problems.add(f"{error}: its rest is missing")
 
 
 class _Inflated(RawIOBase):
     """The contents of a gzip file, up to where it is cut off or damaged. `problem`: what is wrong with it, if read."""
 
-    def __init__(self, raw: BufferedReader) -> None:
+    def __init__(self, raw: BufferedReader, allowance: Allowance) -> None:
         self.problem = ""
+        self._allowance = allowance
         self._raw = raw
         self._inflate = zlib.decompressobj(wbits=31)
         self._left = b""
@@ -134,6 +137,7 @@ class _Inflated(RawIOBase):
                 return 0
             self._left = self._inflate.unconsumed_tail or self._inflate.unused_data
             if part:
+                self._allowance.take(len(part))
                 buffer[: len(part)] = part
                 return len(part)
 
@@ -166,6 +170,8 @@ def _lines(name: str, file: BufferedReader, problems: Problems) -> Iterator[tupl
 
 def _decoded(text: bytes | str) -> Any:
     """The value of a JSON text; None if it is none."""
+    if isinstance(text, bytes) and is_dense(text):
+        return None
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bayplan.api.kinds import POD, Kind
+from bayplan.bounded_files import Allowance, UnusableFileError, drained, is_dense, read_member
 from bayplan.history.following import TERMINATED, key_of, moment
 from bayplan.history.format import HistoryError, HistoryManifest, import_pyarrow
 from bayplan.history.sources.problems import Problems
@@ -27,8 +28,8 @@ VERSION = 2
 """The newest version of the format that is read."""
 _ROOT = "k8shark-capture"
 _ENCRYPTED = b"age-encryption.org/v1\n"
-_MOST = 1 << 30
-"""More bytes than an entry inflates to."""
+_MOST_RESPONSES = 200_000
+"""More than a capture has."""
 _PATH = re.compile(r"/(?:api|apis/(?P<group>[^/?]+))/[^/?]+(?:/namespaces/(?P<namespace>[^/?]+))?/(?P<plural>[^/?]+)")
 _DAMAGED = "an entry is missing or damaged: left out"
 _REFUSED = "the API server refused a list: its objects are missing"
@@ -92,6 +93,8 @@ def import_k8shark(path: Path, folder: Path, *, snapshot: Snapshot | None = None
             encrypted = file.read(len(_ENCRYPTED)) == _ENCRYPTED
         what = "it is encrypted: decrypt it with age first" if encrypted else f"no ZIP archive: {error}"
         raise HistoryError(f"{path}: {what}") from None
+    except UnusableFileError as error:
+        raise HistoryError(str(error)) from None
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
     notes = () if capture.metadata.watch_enabled else (_POLLED,)
@@ -106,9 +109,12 @@ class _Capture:
         self._archive = archive
         self._problems = problems
         self._pyarrow = import_pyarrow()
+        self._allowance = Allowance(str(path), path.stat().st_size)
         try:
-            self.metadata = msgspec.json.decode(archive.read(f"{_ROOT}/metadata.json"), type=_Metadata)
-        except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self.metadata = msgspec.json.decode(
+                read_member(archive, f"{_ROOT}/metadata.json", self._allowance), type=_Metadata
+            )
+        except (KeyError, zipfile.BadZipFile, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise HistoryError(f"{path}: its metadata.json is missing or damaged: {error}") from None
         version = self.metadata.format_version
         if not 0 <= version <= VERSION:
@@ -116,6 +122,7 @@ class _Capture:
 
     def responses(self) -> Iterator[_Response]:
         """The lists and the events of watches, in any order."""
+        count = 0
         for name in ("index", "watch-index"):
             for path, entry in self._index(name).items():
                 match = _PATH.fullmatch(path)
@@ -123,7 +130,9 @@ class _Capture:
                 if kind is None or match is None:
                     continue
                 for seq, time in zip(entry.seqs, entry.times, strict=False):
-                    where = f"{path} at {time:%H:%M:%S}"
+                    where, count = f"{path} at {time:%H:%M:%S}", count + 1
+                    if count > _MOST_RESPONSES:
+                        raise HistoryError(f"{self._path} has more than {_MOST_RESPONSES:,} responses")
                     record = self._read(f"records/{sha256(path.encode()).hexdigest()[:16]}/{seq}", where)
                     body, code = record.get("response_body"), record.get("response_code")
                     if isinstance(code, int) and code >= 300:
@@ -149,10 +158,13 @@ class _Capture:
     def _read(self, name: str, where: str) -> dict[str, Any]:
         pa = self._pyarrow
         try:
-            compressed = pa.BufferReader(self._archive.read(f"{_ROOT}/{name}.json.zst"))
-            with pa.CompressedInputStream(compressed, "zstd") as stream:
-                return msgspec.json.decode(stream.read(_MOST), type=dict[str, Any])
-        except (KeyError, OSError, zipfile.BadZipFile, msgspec.MsgspecError, UnicodeDecodeError):
+            member = read_member(self._archive, f"{_ROOT}/{name}.json.zst", self._allowance)
+            with pa.CompressedInputStream(pa.BufferReader(member), "zstd") as stream:
+                content = drained(stream, self._allowance)
+            if is_dense(content):
+                raise zipfile.BadZipFile("an entry has a value for every few bytes")
+            return msgspec.json.decode(content, type=dict[str, Any])
+        except (KeyError, OSError, zipfile.BadZipFile, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._problems.add(_DAMAGED, where)
             return {}
 

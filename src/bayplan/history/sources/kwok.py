@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from bayplan.api.kinds import Kind
 from bayplan.api.times import rfc3339
+from bayplan.bounded_files import GZIP, Allowance, UnusableFileError, inflating, read_rest
 from bayplan.devcluster.apiserver.patch import apply_strategic_patch
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.history.following import moment
@@ -23,8 +24,6 @@ from bayplan.history.sources.problems import Problems
 from bayplan.history.sources.trace import BEGIN
 from bayplan.history.sources.versions import KEPT, VersionedObjects, kept_kind
 from bayplan.insight.snapshot import Snapshot
-from bayplan.insight.sources.inflating import MAGIC, inflating
-from bayplan.insight.sources.reading import SnapshotError
 from bayplan.manifest_files import ManifestError, yaml_documents
 
 _GROUPS = ("action.kwok.x-k8s.io/", "kwok.x-k8s.io/internal")
@@ -66,8 +65,10 @@ def is_kwok_recording(path: Path) -> bool:
                     return True
                 after = file.read(_CHUNK)
                 before = before[-_OVERLAP:] + after if after else b""
-    except (OSError, SnapshotError):
+    except OSError:
         return False
+    except UnusableFileError:
+        return True  # importing it says what is wrong
     return False
 
 
@@ -138,21 +139,23 @@ class _Recording:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     with path.open("rb") as file:
-        compressed = file.read(len(MAGIC)) == MAGIC
+        compressed = file.read(len(GZIP)) == GZIP
         file.seek(0)
         if not compressed:
             yield file
             return
-        with inflating(str(path), file, path.stat().st_size) as inflated:
+        with inflating(str(path), file, Allowance(str(path), path.stat().st_size)) as inflated:
             yield inflated
 
 
 def _text(path: Path) -> str:
     try:
         with _opened(path) as file:
-            return file.read().decode()
+            return read_rest(str(path), file).decode()
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
+    except UnusableFileError as error:
+        raise HistoryError(str(error)) from None
     except UnicodeDecodeError as error:
         raise HistoryError(f"{path}: not a text file in UTF-8: byte {error.start}") from None
 

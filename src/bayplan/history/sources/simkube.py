@@ -25,6 +25,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.api.objects import encode
+from bayplan.bounded_files import UnusableFileError, is_dense, read_whole
 from bayplan.history.following import key_of
 from bayplan.history.format import HistoryError, HistoryManifest
 from bayplan.history.sources.arrivals import Arrivals
@@ -109,10 +110,14 @@ def import_simkube(path: Path, folder: Path, *, snapshot: Snapshot | None = None
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
+        if is_dense(data):
+            raise ValueError("it has a value for every few bytes")
         trace = (msgspec.json if data.lstrip().startswith(b"{") else msgspec.msgpack).decode(data)
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
+    except UnusableFileError as error:
+        raise HistoryError(str(error)) from None
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise HistoryError(f"{path} is a truncated or damaged trace of SimKube: {error}") from None
     if not isinstance(trace, dict) or not isinstance(trace.get("events"), list):

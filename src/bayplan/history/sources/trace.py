@@ -6,7 +6,6 @@ docs/history.md says what the columns mean. The arrival and the requests are nee
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -23,8 +22,10 @@ from bayplan.api.kinds import NODE, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.api.requests import is_extended
 from bayplan.api.suggestions import did_you_mean
+from bayplan.bounded_files import Allowance, UnusableFileError, inflating
 from bayplan.history.following import Following, HistoryChange, moment
-from bayplan.history.format import HistoryError, HistoryManifest, import_pyarrow
+from bayplan.history.format import LAST_TIME, HistoryError, HistoryManifest, import_pyarrow
+from bayplan.history.parquet_files import opened_parquet, rows_in, too_large
 from bayplan.history.sources.arrivals import Arrivals, at_begin
 from bayplan.history.sources.problems import Problems
 from bayplan.history.writing import write_history
@@ -35,6 +36,10 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """The begin of a trace whose arrivals are seconds."""
 MOST = 1_000_000
 """The most pods of one row."""
+_MOST_PODS = 5_000_000
+"""The most pods of a trace."""
+_LONGEST_LINE = 2**20
+_LATEST = (LAST_TIME - BEGIN).total_seconds()
 
 _COLUMNS = (
     "arrival_seconds",
@@ -87,7 +92,7 @@ def import_trace(
     problems = Problems()
     files = list(paths)
     names: Counter[str] = Counter()
-    found = [row for path in files for row in _rows(path, names, problems)]
+    found = list(_limited(row for path in files for row in _rows(path, names, problems)))
     if not found:
         lines = list(problems.lines())
         raise HistoryError("there is no pod in the trace" + (f": {lines[0]}" if lines else ""))
@@ -110,6 +115,15 @@ def import_trace(
         notes=[*notes, *problems.lines()],
     )
     return manifest, list(problems.lines())
+
+
+def _limited(rows: Iterable[_Pods]) -> Iterator[_Pods]:
+    pods = 0
+    for row in rows:
+        pods += row.count
+        if pods > _MOST_PODS:
+            raise HistoryError(f"the trace has more than {_MOST_PODS:,} pods: split it into several")
+        yield row
 
 
 def _moment(arrival: float | datetime, begin: datetime) -> datetime:
@@ -183,27 +197,42 @@ def _read(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if path.suffix.lower() == ".parquet":
             pa = import_pyarrow()
             try:
-                with pa.parquet.ParquetFile(path) as file:
+                with opened_parquet(pa, path) as file:
                     _check(path, file.schema_arrow.names)
-                    rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
-                    yield from enumerate(rows, start=1)
+                    if beyond := too_large(file):
+                        raise HistoryError(f"{path} is no trace: {beyond}")
+                    yield from enumerate(rows_in(pa, file), start=1)
             except pa.ArrowException as error:
                 raise HistoryError(f"{path} is truncated or damaged: {error}") from None
             return
-        with (
-            path.open("rb") as raw,
-            TextIOWrapper(
-                cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw, "utf-8", newline=""
-            ) as text,
-        ):
-            reader = csv.DictReader(text, strict=True)
-            _check(path, reader.fieldnames or ())
-            for row in reader:
-                yield reader.line_num, row
+        with path.open("rb") as raw:
+            if path.suffix.lower() != ".gz":
+                yield from _lines(path, raw)
+                return
+            with inflating(str(path), raw, Allowance(str(path), path.stat().st_size)) as file:
+                yield from _lines(path, file)
+    except UnusableFileError as error:
+        raise HistoryError(str(error)) from None
     except (csv.Error, UnicodeDecodeError, EOFError) as error:
         raise HistoryError(f"{path}: not a CSV file: {error}") from None
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    with TextIOWrapper(file, "utf-8", newline="") as text:
+        reader = csv.DictReader(_short(path, text), strict=True)
+        _check(path, reader.fieldnames or ())
+        for row in reader:
+            yield reader.line_num, row
+
+
+def _short(path: Path, text: TextIOWrapper) -> Iterator[str]:
+    """The lines of a file. Raises HistoryError for one that has no end."""
+    while line := text.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise HistoryError(f"{path} is no trace: a line is longer than {_LONGEST_LINE:,} characters")
+        yield line
 
 
 def _check(path: Path, names: Iterable[str]) -> None:
@@ -266,9 +295,10 @@ def _number(found: dict[str, Any], column: str, default: float | None = None) ->
         return default
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number) or (number < 0 and column != "priority"):
+    most = _LATEST if column.endswith("_seconds") else math.inf
+    if not math.isfinite(number) or (number < 0 and column != "priority") or number >= most:
         raise _BadRow(f"{column} is not a number{' of seconds' if column.endswith('_seconds') else ''}")
     return number
 
@@ -281,7 +311,7 @@ def _pairs(found: dict[str, Any], column: str) -> dict[str, str]:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = msgspec.json.decode(value)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             raise _BadRow(f"{column} is not a JSON object") from None
     if isinstance(value, list):
         value = dict(value)

@@ -18,9 +18,9 @@ import msgspec
 
 from bayplan.api.kinds import TYPED_KINDS, Kind
 from bayplan.api.objects import encode
+from bayplan.bounded_files import GZIP, Allowance, UnusableFileError, inflating
 from bayplan.file_replacement import replacing
 from bayplan.insight.sources.documents import stored
-from bayplan.insight.sources.inflating import MAGIC, inflating
 from bayplan.insight.sources.reading import Documents, Gap, Reading, SnapshotError
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def is_archive(path: str | Path) -> bool:
 def _is_compressed(path: str | Path) -> bool:
     try:
         with Path(path).open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(GZIP)) == GZIP
     except OSError:
         return False
 
@@ -122,10 +122,16 @@ def read_archive(path: str | Path) -> Reading:
         if not _is_compressed(path):
             Path(path).open("rb").close()
             raise SnapshotError(f"{path} is not a saved snapshot: it is not compressed")
-        with Path(path).open("rb") as raw, inflating(str(path), raw, Path(path).stat().st_size) as file:
+        with Path(path).open("rb") as raw, inflating(str(path), raw, _allowance(path)) as file:
             return _read(path, file)
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror or error}") from None
+    except UnusableFileError as error:
+        raise SnapshotError(str(error)) from None
+
+
+def _allowance(path: str | Path) -> Allowance:
+    return Allowance(str(path), Path(path).stat().st_size)
 
 
 def _read(path: str | Path, file: BinaryIO) -> Reading:

@@ -11,7 +11,7 @@ import msgspec
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
-from bayplan.insight.sources.inflating import MAGIC, TAR, TAR_AT
+from bayplan.bounded_files import GZIP, TAR, TAR_AT
 
 Exported = tuple[tuple[str, str], bytes, bool]
 """`apiVersion` and `kind` of an object ("" if it has them itself), its JSON, and whether it stays or is deleted."""
@@ -100,7 +100,7 @@ def exported(raw: bytes | memoryview) -> Iterator[Exported] | None:
 def named(content: bytes) -> str:
     """What another tool's file is, which is read as a cluster; "" for any other content."""
     content = in_utf_8(content)
-    if content.startswith(MAGIC):
+    if content.startswith(GZIP):
         return "a compressed file, such as a saved snapshot"
     if content[TAR_AT : TAR_AT + len(TAR)] == TAR:
         return "a tar archive, such as those of must-gather"

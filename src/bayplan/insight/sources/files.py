@@ -18,6 +18,7 @@ import msgspec
 
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
+from bayplan.bounded_files import UnusableFileError, is_dense, read_rest
 from bayplan.insight.sources.containers import contents, files_of
 from bayplan.insight.sources.documents import collect, identify, identify_raw
 from bayplan.insight.sources.exports import Exported, as_json, exported, in_utf_8, text_for_people, without_logs
@@ -120,7 +121,7 @@ def _read(name: str, skipped: Skipped) -> Iterator[Found]:
         if name == STANDARD_INPUT:
             if sys.stdin is None:
                 raise SnapshotError("standard input is closed")
-            given = sys.stdin.buffer.read()
+            given = read_rest(_label(name), sys.stdin.buffer)
             for each, content in contents(_label(name), io.BufferedReader(io.BytesIO(given)), len(given)):
                 yield from _objects_of(each, content, skipped)
             return
@@ -136,7 +137,7 @@ def _read(name: str, skipped: Skipped) -> Iterator[Found]:
                 skipped.add(str(error))
     except OSError as error:
         raise SnapshotError(f"{error.filename or name}: {error.strerror or error}") from error
-    except ManifestError as error:
+    except (ManifestError, UnusableFileError) as error:
         raise SnapshotError(str(error)) from error
 
 
@@ -145,6 +146,8 @@ def _objects_of(name: str, content: bytes, skipped: Skipped) -> Iterator[Found]:
     content = without_logs(as_json(in_utf_8(content)))
     if what := text_for_people(content):
         raise SnapshotError(f"{name} is {what}")
+    if is_dense(content):
+        raise SnapshotError(f"{name} has a value for every few bytes: that is no dump of a cluster")
     if _JSON_OBJECT.match(content):
         yield from _json(name, content, skipped)
         return
@@ -162,8 +165,9 @@ def _objects_of(name: str, content: bytes, skipped: Skipped) -> Iterator[Found]:
             if isinstance(obj, dict) and not obj.keys() & {"apiVersion", "kind"}:
                 try:
                     raw = encode(obj)
-                except (TypeError, ValueError, RecursionError):
-                    raw = b""
+                except (TypeError, ValueError, RecursionError) as error:
+                    skipped.add(f"{where}: {error}", foreign=True)
+                    continue
                 yield from _objects(msgspec.Raw(raw), where, ("", ""), skipped)
                 continue
             try:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import yaml
 
+from bayplan.manifest_files import ManifestError, read_yaml
 from bayplan.simulation.models.autoscaler.rules import PRESETS, Rules
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -115,11 +115,9 @@ def _camel(name: str) -> str:
 def read_parameters(path: Path) -> Parameters:
     """The parameters in a YAML file. Raises ParametersError."""
     try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ParametersError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParametersError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        document = read_yaml(path)
+    except ManifestError as error:
+        raise ParametersError(str(error)) from None
     return parameters_of(document or {}, str(path))
 
 
