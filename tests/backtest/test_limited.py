@@ -22,7 +22,10 @@ PLUGINS = {
         f"{_HEAD}while True:\n        try:\n            raise ValueError\n        except BaseException: pass\n",
         r"candidate \(.*policy.py, line \d\) has not returned for 0.5 s",
     ),
-    "takes all memory": (f"{_HEAD}taken = []\n    while True: taken.append(bytearray(2**20))\n", "(MemoryError|has not returned)"),
+    "takes all memory": (
+        f"{_HEAD}taken = []\n    while True: taken.append(bytearray(2**20))\n",
+        "(MemoryError|has not returned)",
+    ),
     "ends the process": (f"{_HEAD}import os; os._exit(0)\n", "the process with the candidate's plugins was ended"),
 }
 

@@ -9,7 +9,8 @@ import pytest
 from served_page import node, pod, served, served_objects
 
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.ui.asking import Asking
+from bayplan.insight.answers import Stopped
+from bayplan.ui.asking import Asking, TooLongError
 from bayplan.ui.sources import FileSource
 
 
@@ -113,3 +114,56 @@ async def test_what_if_that_takes_too_long_is_one_message_and_leaves_today_as_it
         page = await visitor.page("/what-if?add_nodes=5000xlike:n1")
         assert "took longer than 0.05 s, which is the server's limit of time" in page.text
         assert await visitor.get("/") == before
+
+
+def _spin(_, progress):
+    progress("spinning")
+    while True:
+        pass
+
+
+def _spin_and_catch_errors(_, progress):
+    progress("spinning")
+    while True:
+        try:
+            sum(range(1000))
+        except Exception:  # noqa: BLE001 - as code of plugins does
+            continue
+
+
+def _answer_with_what_was_known(_, progress):
+    try:
+        while True:
+            progress("counting")
+    except Stopped:
+        return "what was known by then"
+
+
+QUESTIONS = [_spin, _spin_and_catch_errors, _answer_with_what_was_known]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_question_that_does_not_end_by_itself_ends_soon_after_its_time(question):
+    one = asking(longest=0.05)
+    began = time.process_time()
+    with pytest.raises(TooLongError, match=r"took longer than 0\.05 s"):
+        await one.ask("endless", question)
+    assert time.process_time() - began < 3
+    assert await one.ask("names", node_names) == ["a"]
+    one.close()
+
+
+async def test_question_in_a_long_step_ends_when_its_request_is_gone():
+    one, begun = asking(), threading.Event()
+
+    def spin(_, progress):
+        begun.set()
+        _spin(_, progress)
+
+    gone = asyncio.create_task(one.ask("endless", spin))
+    assert await asyncio.to_thread(begun.wait, 10)
+    gone.cancel()
+    await asyncio.wait([gone])
+    async with asyncio.timeout(30):
+        assert await one.ask("names", node_names) == ["a"]
+    one.close()

@@ -165,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
         document = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the kubeconfig: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise ConfigError(f"{path}: the kubeconfig is not YAML: {problem}") from error
     if document is None:

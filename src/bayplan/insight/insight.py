@@ -83,6 +83,12 @@ class Insight:
         self.snapshot = without(usable, self.world.left_out)
         self._given = snapshot
 
+    def renewed(self) -> Insight:
+        """An Insight with the same scheduler, and a world that nothing has touched."""
+        return Insight(
+            Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates
+        )
+
     @property
     def problems(self) -> list[str]:
         """The objects that were left out, one line each."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from bayplan.insight import Insight, QuestionError, Stopped
 from bayplan.insight.answers import Progress, silent
 from bayplan.insight.snapshot import Snapshot
+from bayplan.ui.ending import EndedError, Ending
 from bayplan.ui.sources import Source
 
 T = TypeVar("T")
@@ -102,20 +103,33 @@ class Asking:
         insight.move(snapshot)
         insight.world.reset()
         end = time.monotonic() + self._longest
+        stopped = False
+
+        def over() -> bool:
+            return asked.stop.is_set() or self._closed.is_set() or time.monotonic() > end
 
         def progress(text: str) -> None:
-            if asked.stop.is_set() or self._closed.is_set() or time.monotonic() > end:
+            nonlocal stopped
+            if over():
+                stopped = True
                 raise Stopped
             for tell in asked.told:
                 tell(text)
 
         try:
-            return question(insight, progress)
+            with Ending(over):
+                answer = question(insight, progress)
         except Stopped:
+            stopped = True
+        except EndedError:
+            stopped = True
+            self._insight = insight.renewed()  # its world is in an unknown state
+        if stopped:  # also if the question has an answer with what was known by then
             raise TooLongError(
                 f"the question took longer than {self._longest:g} s, which is the server's limit of time; "
                 "the commands of bayplan have none"
             ) from None
+        return answer
 
     def close(self) -> None:
         """End the question in progress, and drop those that wait."""
