@@ -53,6 +53,6 @@ def test_the_first_commands_of_the_readme(tmp_path):
     assert 'deployment "nginx" successfully rolled out' in done.stdout
     printed = {line.rstrip() for line in done.stdout.splitlines()}
     shown = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert [len(block.splitlines()) for block in shown] == [3, 5, 18]
+    assert [len(block.splitlines()) for block in shown] == [3, 5, 16]
     assert [line for block in shown for line in block.splitlines() if line not in printed] == []
     assert not (tmp_path / ".kube" / "config").exists()  # kubectl has its former context, which is none

@@ -164,7 +164,9 @@ class HttpServer:
         try:
             return await self._handle(request)
         except BodyError as error:
-            self.refusals.record("refused a body", f"{request.method} {request.path}: {error} (from {request.remote})")
+            self.refusals.record(
+                "refused a body", f"{request.method} {request.path!r}: {error} (from {request.remote})"
+            )
             return web.Response(status=error.status, text=f"{error}\n", headers={"Connection": "close"})
         finally:
             self._bodies.release(request)

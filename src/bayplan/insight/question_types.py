@@ -7,7 +7,7 @@ method of Insight that answers it, and `command` is what a person would type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -17,6 +17,7 @@ from bayplan.insight.insight import Insight
 from bayplan.insight.question_parameters import (
     BEFORE,
     CONFIG,
+    EXAMPLE,
     FILE,
     MOST,
     AnyNamespace,
@@ -58,6 +59,7 @@ class AskExplain(Question, frozen=True, kw_only=True):
     """Explain why a pod is pending and what would help, or why it is on its node."""
 
     name: ClassVar[str] = "explain"
+    example: ClassVar[Mapping[str, Any]] = {"pod": "default/web-0"}
     narrowing = "ask why-not about one node"
     pod: PodName
     namespace: Namespace = "default"
@@ -94,6 +96,7 @@ class ExplainWorkload(Question, frozen=True, kw_only=True):
     """Explain the pods of a workload by cause: why they are pending, or why they don't exist."""
 
     name: ClassVar[str] = "explain-workload"
+    example: ClassVar[Mapping[str, Any]] = {"workload": "deployment/web"}
     narrowing = "give a selector"
     workload: Annotated[Name, Meta(description="TYPE/NAME.", pattern="^[^/]+/[^/]+$", examples=["deployment/web"])]
     namespace: Namespace = "default"
@@ -114,6 +117,7 @@ class AskWhyNot(Question, frozen=True, kw_only=True):
     """Return everything that keeps a pod from a node, and what would help."""
 
     name: ClassVar[str] = "why-not"
+    example: ClassVar[Mapping[str, Any]] = {"pod": "default/web-0", "node": "node-a"}
     pod: PodName
     node: NodeName
     namespace: Namespace = "default"
@@ -131,6 +135,7 @@ class AskFit(Question, frozen=True, kw_only=True):
     """Return whether all pods of manifests would be placed now, where, and which pods they would preempt."""
 
     name: ClassVar[str] = "fit"
+    example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "ask about fewer objects"
     objects: ObjectList
 
@@ -154,6 +159,7 @@ class AskCapacity(Question, frozen=True, kw_only=True):
     """Return how many more pods of manifests fit, what stops the next one, and on which nodes they are."""
 
     name: ClassVar[str] = "capacity"
+    example: ClassVar[Mapping[str, Any]] = {"kinds": [{"objects": EXAMPLE}]}
     narrowing = "ask about fewer kinds"
     kinds: Annotated[list[PodKind], Meta(min_length=1, max_length=100, description="They are placed set by set.")]
     most: Annotated[Number, Meta(description="The number of sets after which to stop.")] | None = None
@@ -185,6 +191,7 @@ class AskDrain(Question, frozen=True, kw_only=True):
     """Return what `kubectl drain` of nodes would lead to: where pods go, and what blocks the drain."""
 
     name: ClassVar[str] = "drain"
+    example: ClassVar[Mapping[str, Any]] = {"nodes": ["node-a"], "ignoreDaemonsets": True}
     narrowing = "drain fewer nodes"
     nodes: Annotated[list[NodeName], Meta(max_length=10_000)] = []
     selector: Annotated[Selector, Meta(description="The nodes with these labels, in place of names.")] = ""
@@ -331,6 +338,7 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
     """Return which pods change after changes of the cluster or the scheduler, and the utilization before and after."""
 
     name: ClassVar[str] = "what-if"
+    example: ClassVar[Mapping[str, Any]] = {"addNodes": ["3xlike:node-a"]}
     narrowing = "make fewer changes"
     replace_all: Annotated[bool, Meta(description="Whether placed pods are placed anew.")] = False
     configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
@@ -397,6 +405,7 @@ class AskDiff(Question, frozen=True, kw_only=True):
     """Return what changes to this cluster from an earlier one, or from its scheduler to another configuration."""
 
     name: ClassVar[str] = "diff"
+    example: ClassVar[Mapping[str, Any]] = {"before": EXAMPLE}
     before: Annotated[ObjectList, Meta(description="All objects of the earlier cluster.")] | None = None
     configuration: Annotated[ConfigurationObject, Meta(description="That of the other scheduler.")] | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -15,11 +16,13 @@ from bayplan.insight.answers import Progress
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """The headers of every reply."""
-JSON, LINES = "application/json", "application/x-ndjson"
+JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
 FAILED = "the request failed; the server's log says why"
 SLOW = "a client did not read its reply"
 PAUSE = 0.2
 """Seconds between two lines of progress."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
 
 T = TypeVar("T")
 
@@ -41,8 +44,8 @@ def encoded(value: Any) -> bytes:
 
 
 def reply(body: bytes, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return a reply with a body of JSON."""
-    return web.Response(body=body, status=status, content_type=JSON, headers={**HEADERS, **(headers or {})})
+    """Return a reply with a body of JSON, unless `headers` have another type."""
+    return web.Response(body=body, status=status, headers={**HEADERS, "Content-Type": JSON, **(headers or {})})
 
 
 def error_reply(error: ServeError) -> web.Response:
@@ -71,11 +74,11 @@ async def stream(
         except ConnectionError:
             raise
         except Exception:
-            log.exception("%s failed", request.path)
+            log.exception("%r failed", request.path)
             line = encoded({"error": FAILED, "status": HTTPStatus.INTERNAL_SERVER_ERROR})
         await _write(response, line, patience)
-    except ConnectionError as error:  # nobody reads any longer
-        log.info("%s: %s", request.path, error)
+    except ConnectionError as error:  # the client has gone
+        log.info("%r: %s", request.path, error)
         if request.transport is not None:
             request.transport.abort()
     return response
@@ -103,6 +106,11 @@ async def _write(response: web.StreamResponse, line: bytes, patience: float) -> 
             await response.write(line)
     except TimeoutError:
         raise ConnectionError(SLOW) from None
+
+
+def quoted(text: str) -> str:
+    """Return a text of a caller as it is if it is a plain path or name, else in quotes and with escapes."""
+    return text if _PLAIN.fullmatch(text) else ascii(text)
 
 
 def one_line(text: str) -> str:
