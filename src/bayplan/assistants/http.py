@@ -20,10 +20,10 @@ from multidict import CIMultiDict
 
 from bayplan.assistants.malformed import refused
 from bayplan.assistants.server import AssistantServer
-from bayplan.http_server import BodyError, HttpServer, Limits, bind
+from bayplan.http_server import BodyError, HttpServer, Limits, bind, quoted
 from bayplan.serve.app import BODY_LIMIT
 from bayplan.serve.guard import BearerGuard
-from bayplan.serve.replies import FAILED, HEADERS, ServeError, encoded, error_reply, quoted, reply
+from bayplan.serve.replies import FAILED, HEADERS, ServeError, encoded, error_reply, reply
 from bayplan.serve.server import LIMITS
 from bayplan.ui.asking import Asking
 from bayplan.ui.running import host_of, running
@@ -88,7 +88,7 @@ class _Application:
         except ConnectionError:
             raise  # the client has gone
         except Exception:
-            log.exception("%r failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
 
 

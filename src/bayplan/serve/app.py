@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from bayplan.http_server import BodyError, HttpServer, Limits
+from bayplan.http_server import BodyError, HttpServer, Limits, quoted
 from bayplan.insight.question_parameters import Question
 from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, ready
 from bayplan.serve.guard import BearerGuard
 from bayplan.serve.openapi import document
 from bayplan.serve.operations import Call, HttpOperation, find
 from bayplan.serve.questions import ServedQuestions
-from bayplan.serve.replies import FAILED, JSON, ServeError, encoded, error_reply, quoted, reply
+from bayplan.serve.replies import FAILED, JSON, ServeError, encoded, error_reply, reply
 from bayplan.ui.asking import Asking
 
 BODY_LIMIT = 16 * 2**20
@@ -88,7 +88,7 @@ class ServeApplication:
         except ConnectionError:
             raise  # the client has gone
         except Exception:
-            log.exception("%r failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
 
     async def _body(self, request: web.BaseRequest, body: type[msgspec.Struct]) -> Any:

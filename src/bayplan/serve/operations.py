@@ -13,7 +13,8 @@ from urllib.parse import unquote
 from aiohttp import web
 from msgspec import Struct
 
-from bayplan.serve.replies import ServeError, quoted
+from bayplan.http_server import quoted
+from bayplan.serve.replies import ServeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
+from bayplan.http_server import quoted
 from bayplan.insight.answers import Progress
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -21,8 +21,6 @@ FAILED = "the request failed; the server's log says why"
 SLOW = "a client did not read its reply"
 PAUSE = 0.2
 """Seconds between two lines of progress."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
 
 T = TypeVar("T")
 
@@ -74,11 +72,11 @@ async def stream(
         except ConnectionError:
             raise
         except Exception:
-            log.exception("%r failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             line = encoded({"error": FAILED, "status": HTTPStatus.INTERNAL_SERVER_ERROR})
         await _write(response, line, patience)
     except ConnectionError as error:  # the client has gone
-        log.info("%r: %s", request.path, error)
+        log.info("%s: %s", quoted(request.path), error)
         if request.transport is not None:
             request.transport.abort()
     return response
@@ -106,11 +104,6 @@ async def _write(response: web.StreamResponse, line: bytes, patience: float) -> 
             await response.write(line)
     except TimeoutError:
         raise ConnectionError(SLOW) from None
-
-
-def quoted(text: str) -> str:
-    """Return a text of a caller as it is if it is a plain path or name, else in quotes and with escapes."""
-    return text if _PLAIN.fullmatch(text) else ascii(text)
 
 
 def one_line(text: str) -> str:

@@ -16,13 +16,17 @@ from bayplan.config import ConfigurationError
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.owners import WORKLOADS, kind_called
+from bayplan.insight.question_parameters import pod_key
 from bayplan.insight.questions.upgrade_preview import next_version
+from bayplan.manifest_files import ManifestError, objects_in, yaml_documents
 from bayplan.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.ui.app import PageError, Visit
 from bayplan.versions import VERSIONS, emulated_version, gates_of, with_gangs
 
 ROWS = 200
 """The most rows of a table."""
+GANG = 200
+"""The largest gang that is tried."""
 ASKED = "asked"
 """The parameter of a form that was sent."""
 _PAUSE = 10
@@ -31,12 +35,16 @@ _PAUSE = 10
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form. `example`: for its text; a check box has none. `needed`: whether it may not be empty."""
+    """A field of a form. `example`: for its text; a check box has none. `needed`: whether it may not be empty.
+
+    `lines`: those of its text.
+    """
 
     name: str
     label: str
     example: str = ""
     needed: bool = False
+    lines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,28 @@ class Asked:
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
     document = _manifest(insight, form["like"], form["namespace"] or "default")
     return insight.capacity([document], labels=_words(form["by"]), shown=ROWS, progress=progress)
+
+
+def _fit(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    try:
+        objects = [
+            {**each, "metadata": {"namespace": form["namespace"], **(each.get("metadata") or {})}}
+            if form["namespace"]
+            else each
+            for line, document in yaml_documents("the manifests", form["manifests"])
+            for each, _ in objects_in(document, f"the manifests (line {line})")
+        ]
+    except ManifestError as error:
+        raise QuestionError(str(error)) from None
+    if not objects:
+        raise QuestionError("the manifests: expected at least one object")
+    return insight.fit(objects, shown=ROWS, progress=progress)
+
+
+def _balance(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    progress("reading")
+    like = pod_key(form["like"], form["namespace"] or "default") if form["like"] else None
+    return insight.balance(like, most=GANG, shown=ROWS)
 
 
 def _drain(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
@@ -92,6 +122,12 @@ def _upgrade_preview(insight: Insight, form: Mapping[str, str], progress: Progre
         raise QuestionError(f"the scheduler's configuration isn't one of Kubernetes {version}: {error}") from None
 
 
+_MANIFEST = """apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+    - {name: main, image: nginx, resources: {requests: {cpu: "1"}}}"""
 _NAMESPACE = FormField("namespace", "in namespace", "default")
 _IGNORE_DAEMONSETS = FormField("ignore_daemonsets", "ignore pods of DaemonSets")
 _FLAGS = (
@@ -106,6 +142,18 @@ QUESTIONS: Mapping[str, Asked] = {
         (_NAMESPACE,),
         lambda insight, form, _: insight.usage(form["namespace"] or None, shown=ROWS),
         quick=True,
+    ),
+    "balance": Asked(
+        "Balance",
+        "How evenly is the cluster used, what is stranded, and which pods and which gang still fit?",
+        (FormField("like", "gang of pods like", "web-0"), _NAMESPACE),
+        _balance,
+    ),
+    "fit": Asked(
+        "Fit",
+        "Would all pods of these manifests be placed now, where, and by evicting which pods?",
+        (FormField("manifests", "manifests in YAML", _MANIFEST, needed=True, lines=12), _NAMESPACE),
+        _fit,
     ),
     "scale-up": Asked(
         "Scale up",
