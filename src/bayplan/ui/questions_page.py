@@ -12,16 +12,14 @@ from aiohttp import web
 
 from bayplan.api.kinds import POD
 from bayplan.api.labels import InvalidSelector, parse_label_selector
-from bayplan.config import ConfigurationError
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.owners import WORKLOADS, kind_called
 from bayplan.insight.question_parameters import pod_key
-from bayplan.insight.questions.upgrade_preview import next_version
+from bayplan.insight.question_types import AskUpgradePreview
 from bayplan.manifest_files import ManifestError, objects_in, yaml_documents
 from bayplan.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.ui.app import PageError, Visit
-from bayplan.versions import VERSIONS, emulated_version, gates_of, with_gangs
 
 ROWS = 200
 """The most rows of a table."""
@@ -103,23 +101,8 @@ def _shrink(insight: Insight, form: Mapping[str, str], progress: Progress) -> An
 
 
 def _upgrade_preview(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
-    given, before, namespace = form["to"], insight.gates.version, form["namespace"]
-    try:
-        version = emulated_version(given) if given else next_version(before)
-    except ValueError as error:
-        raise QuestionError(str(error)) from None
-    if version is None:
-        known = ", ".join(VERSIONS)
-        raise QuestionError(f"Kubernetes {before} is the newest version that is known; choose one of {known}")
-    try:
-        return insight.upgrade_preview(
-            with_gangs(gates_of(version)),
-            lambda pod: namespace in {"", pod.namespace},
-            shown=ROWS,
-            progress=progress,
-        )
-    except ConfigurationError as error:
-        raise QuestionError(f"the scheduler's configuration isn't one of Kubernetes {version}: {error}") from None
+    question = AskUpgradePreview(to=form["to"] or None, namespace=form["namespace"] or None)
+    return question.ask(insight, progress, ROWS)
 
 
 _MANIFEST = """apiVersion: v1
@@ -136,6 +119,12 @@ _FLAGS = (
 )
 
 QUESTIONS: Mapping[str, Asked] = {
+    "doctor": Asked(
+        "Doctor",
+        "What is wrong now: do the schedulers run, who waits and why, what holds the room, and what would help most?",
+        (_NAMESPACE,),
+        lambda insight, form, told: insight.doctor(form["namespace"] or None, shown=ROWS, progress=told),
+    ),
     "usage": Asked(
         "Usage",
         "Who uses the cluster: what pods request, by namespace, workload and priority.",
