@@ -57,7 +57,7 @@ async def test_client_lists_tools_and_asks(mode, monkeypatch):
     async with served() as url, connected(url, mode=mode) as client:
         assert len((await client.list_tools()).tools) > 10
         assert (await called(client, "explain", pod="big-0"))[1]["outcome"] == "pending"
-        result = await client.call_tool("explain-pending", {}, progress_callback=tell)
+        result = await client.call_tool("explain-pending", {"output": "json"}, progress_callback=tell)
         assert json.loads(result.content[1].text)["pending"] == 2
         assert "no answer" in (await client.call_tool("explain", {"pod": "none"})).content[0].text
     assert all("pod" in text or "change" in text for text in told)

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from mcp import MCPError
 from tests.support.asked_questions import ASKED
 from tests.support.assistants import assistant, called, refused
-from tests.support.served_questions import small_cluster
+from tests.support.served_questions import node, pod, small_cluster
 
 from bayplan.assistants import tools
 from bayplan.insight import Insight, Snapshot
@@ -51,6 +51,35 @@ async def test_answers_are_those_of_python_with_the_command():
             assert answer == expected, name
             assert f"`{shlex.join(command)}`" in said
             assert tools.DATA in said
+
+
+async def test_answer_is_the_text_of_the_command_where_it_is_short():
+    async with assistant(*small_cluster()) as client:
+        for name, parameters in ASKED.values():
+            result = await client.call_tool(name, parameters)
+            insight = Insight(Snapshot.of(small_cluster(), source="file cluster.yaml"))
+            assert result.content[1].text == msgspec.convert(parameters, QUESTIONS[name]).ask(insight).text()
+        result = await client.call_tool("what-if", {"addNodes": ["1xlike:node-b1"]})
+        assert result.content[1].text.startswith(
+            "no pod changes; 2 pods pending afterwards\nif you add 1 node like node-b1\n"
+        )
+        assert "expected text or json" in await refused(client, "usage", output="yaml")
+
+
+async def test_no_cause_of_pending_pods_is_cut():
+    """16 causes of 60 pods each, on 40 nodes, each with a message of its own."""
+    nodes = [node(f"node-{number}") for number in range(40)]
+    pods = [
+        pod(f"kind{kind}-{number}", "9", schedulingGates=[{"name": f"example.com/{'g' * 40}-{kind}"}])
+        for kind in range(16)
+        for number in range(60)
+    ]
+    async with assistant(*nodes, *pods) as client:
+        result = await client.call_tool("explain-pending", {})
+        _, answer = await called(client, "explain-pending")
+    for kind in range(16):
+        assert f"default/kind{kind}-0" in result.content[1].text
+    assert len(answer["causes"]) == 16
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

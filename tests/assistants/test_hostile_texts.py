@@ -42,7 +42,7 @@ async def test_orders_stay_in_the_strings_of_the_answer():
     seen = 0
     async with assistant(*hostile_cluster()) as client:
         for name, arguments in questions:
-            result = await client.call_tool(name, arguments)
+            result = await client.call_tool(name, {**arguments, "output": "json"})
             said, answer = (block.text for block in result.content)
             assert "Ignore" not in said
             assert tools.DATA in said
@@ -53,6 +53,17 @@ async def test_orders_stay_in_the_strings_of_the_answer():
         result = await client.call_tool("explain", {"pod": "default/none"})
     assert seen >= 2
     assert result.is_error
+
+
+async def test_text_of_the_command_is_no_place_for_orders():
+    """A line of a message would look like one of the answer; such an answer is JSON."""
+    async with assistant(*hostile_cluster()) as client:
+        answers = {}
+        for name in ("explain-pending", "balance"):
+            result = await client.call_tool(name, {})
+            answers[name] = result.content[1].text
+    assert ORDER in json.dumps(json.loads(answers["explain-pending"])).replace("\\n", "\n").replace('\\"', '"')
+    assert answers["balance"].startswith("4 nodes\nRESOURCE")
 
 
 async def test_error_that_quotes_a_name_is_data_too():

@@ -33,7 +33,7 @@ def test_what_was_cut_is_named_with_its_size():
     assert short["pods"] == answer["pods"][:10]
     assert list(short["nodes"]) == list(answer["nodes"])[:10]
     assert short["count"] == 7
-    assert short["message"] == f"{'m' * 500}..."
+    assert short["message"] == f"{'m' * 300}..."
 
 
 def test_short_answer_is_complete():

@@ -10,6 +10,7 @@ from tests.simulation.timelines import OWNED
 from tests.support.commands import bayplan
 from tests.support.tables import cases
 
+from bayplan.backtest.report import verdict
 from bayplan.cli.insight.cluster_options import with_names
 from bayplan.simulation.happenings import PodArrives
 from bayplan.simulation.world import World
@@ -72,7 +73,41 @@ def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
     assert re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=", tags) == []  # nothing is fetched
     assert set(re.findall(r'"series": "(\w+)"', page)) == series
     assert "<td>nodes, average</td><td>4</td>" in page
-    assert "Details" in page
+    assert '<html lang="en">' in page
+    assert "prefers-color-scheme: dark" in page
+    assert tags.index("<details><summary>Details</summary>") < tags.index("<pre")  # folded
+    assert re.search(r'"time": "20\d\d-\d\d-\d\dT', page)
+    assert '"time:T"' not in page
+    assert '"type": "temporal"' in page
+    if command[0] == "compare":
+        title = re.search("<title>(.*?)</title>", page)[1]
+        assert title.startswith(f"{PACK}, compared with now over ")
+        verdict = re.search(r'<p class="verdict">(.*?)</p>', page)[1]
+        assert verdict.startswith(f"{PACK} ")
+        assert verdict.endswith(".")
+        assert tags.index('class="verdict"') < tags.index('class="lead"') < tags.index("<table>")
+
+
+def row(what, difference):
+    return what, "10", "9", difference
+
+
+@cases(
+    "rows, said",
+    {
+        "better": ([row("nodes, average", "-10%")], "X needs fewer nodes on average (9 instead of 10), and nothing"),
+        "worse": ([row("wait p95", "+3.0 s")], "X lets pods wait longer (p95) (9 instead of 10), and nothing"),
+        "both": (
+            [row("cost", "-$2"), row("evictions", "-3"), row("never placed", "+1")],
+            "X costs less (9 instead of 10) and evicts fewer pods (9 instead of 10), but leaves more pods",
+        ),
+        "nothing": ([row("cost", ""), row("cpu stranded", "+9 points")], "X changes neither nodes, costs, waits"),
+    },
+)
+def test_verdict_is_one_sentence(rows, said):
+    found = verdict("X", rows)
+    assert found.startswith(said)
+    assert found.count(".") == 1
 
 
 def test_report_that_cannot_be_written_is_one_line(folder, tmp_path):

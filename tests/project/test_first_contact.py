@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 AFTER_MAKE = "source .venv/bin/activate\n"
 """What comes before needs no test here: the targets of the Makefile have their own."""
 BEFORE = "## Run it on a cluster"
@@ -19,7 +20,7 @@ BEFORE = "## Run it on a cluster"
 
 
 def first_commands() -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition(BEFORE)[0].partition(AFTER_MAKE)[2]
+    text = README.partition(BEFORE)[0].partition(AFTER_MAKE)[2]
     return "".join(re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
@@ -44,10 +45,14 @@ def test_the_first_commands_of_the_readme(tmp_path):
         for arguments in ((), ("--kubeconfig", "dev.yaml")):
             stop = [sys.executable, "-m", "bayplan", "cluster", "--stop", *arguments]
             subprocess.run(stop, cwd=tmp_path, env=environ, capture_output=True, check=False)
-    assert "Insufficient cpu" in done.stdout
+    assert "Insufficient cpu: lacks 2" in done.stdout
+    assert re.search(r"default/urgent  preempts  node-\d  +default/api-\w+-\w+\n", done.stdout)
+    assert re.search(r"it evicted pods default/batch-\S+ default/batch-\S+ from node (node-\d) .*\n", done.stdout)
+    assert re.search(r"pod default/urgent: it was placed on node node-\d\n", done.stdout)
     assert "pod/tiered condition met" in done.stdout
     assert 'deployment "nginx" successfully rolled out' in done.stdout
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
-    assert len(table.splitlines()) > 8
-    assert set(table.splitlines()) <= {line.rstrip() for line in done.stdout.splitlines()}
+    printed = {line.rstrip() for line in done.stdout.splitlines()}
+    shown = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert [len(block.splitlines()) for block in shown] == [3, 5, 16]
+    assert [line for block in shown for line in block.splitlines() if line not in printed] == []
     assert not (tmp_path / ".kube" / "config").exists()  # kubectl has its former context, which is none

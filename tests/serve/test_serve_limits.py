@@ -5,9 +5,12 @@ import gzip
 import json
 import logging
 import time
+import urllib.error
+import urllib.request
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 from tests.support.served_questions import served_objects, small_cluster
 from tests.support.waiting import until
 
@@ -41,6 +44,22 @@ async def test_large_body_is_refused_before_it_is_sent():
             assert b"application/json" in head
             assert json.loads(await reader.readline()) == {"error": f"the body has more than {BODY_LIMIT} bytes"}
         await client.ask("usage")
+
+
+async def test_client_that_sends_all_of_a_large_body_first_gets_its_reply():
+    """urllib and most other clients read nothing before that."""
+
+    def send(url, token):
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{url}/v1/questions/fit", b" " * LARGE, headers)
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(request, timeout=20)
+        with raised.value:
+            return raised.value.code, json.load(raised.value)
+
+    async with served_objects(*small_cluster()) as client:
+        found = await asyncio.to_thread(send, client.url, client.token)
+    assert found == (413, {"error": f"the body has more than {BODY_LIMIT} bytes"})
 
 
 async def test_large_body_in_pieces_is_read_up_to_the_limit():

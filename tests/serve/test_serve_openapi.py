@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from tests.support.served_questions import new_pod, served_objects, small_cluster
+from tests.support.served_questions import new_pod, node, pod, served_objects, small_cluster
 
 from bayplan.insight.question_types import QUESTIONS
 
@@ -29,6 +29,50 @@ async def test_document_is_valid_and_has_every_question():
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
     assert {f"/v1/questions/{name}" for name in QUESTIONS} <= set(document["paths"])
     assert document["security"] == [{"token": []}]
+
+
+def parts_of(schema):
+    """Every schema in a document."""
+    if isinstance(schema, dict):
+        yield schema
+    for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from parts_of(each)
+
+
+async def test_generators_of_clients_can_read_every_array():
+    document = await get_document()
+    arrays = [each for each in parts_of(document) if each.get("type") == "array"]
+    assert len(arrays) > 20
+    assert [each for each in arrays if not isinstance(each.get("items"), dict) or "prefixItems" in each] == []
+    labels = document["components"]["schemas"]["AskWhatIf"]["properties"]["labels"]
+    assert (labels["items"]["minItems"], labels["items"]["maxItems"]) == (2, 2)
+
+
+async def test_examples_are_accepted_and_bodies_are_required_where_it_says_so():
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
+    cluster = [node("node-a"), pod("web-0", "9"), {**deployment, "spec": spec}]
+    async with served_objects(*cluster) as client:
+        document = await client.call("GET", "/openapi.json")
+        for name in QUESTIONS:
+            body = document["paths"][f"/v1/questions/{name}"]["post"]["requestBody"]
+            content = body["content"]["application/json"]
+            schema = {**content["schema"], "components": document["components"]}
+            Draft202012Validator(schema).validate(content["example"])
+            await client.ask(name, **content["example"])
+            async with client.send("POST", f"/v1/questions/{name}") as response:
+                assert (response.status == 400) is body["required"], name
+
+
+async def test_examples_of_fields_are_valid():
+    document = await get_document()
+    shown = 0
+    for part in parts_of(document["components"]["schemas"]):
+        for example in part.get("examples", ()):
+            Draft202012Validator({**part, "components": document["components"]}).validate(example)
+            shown += 1
+    assert shown > 8
 
 
 def requests_of(operations):

@@ -106,6 +106,24 @@ async def test_what_cannot_be_answered_is_one_line(path, body, status, message):
     assert "\n" not in found["error"]
 
 
+async def test_answer_as_text_is_that_of_the_command():
+    async with served_objects(*small_cluster()) as client:
+        body = {"addNodes": ["1xlike:node-b1"]}
+        async with client.send("POST", "/v1/questions/what-if", body, Accept="text/plain") as response:
+            text = await response.text()
+            assert response.content_type == "text/plain"
+        found = await client.ask("what-if", **body)
+    assert text.splitlines()[0] == "no pod changes; 2 pods pending afterwards"
+    assert next(iter(found.items())) == ("summary", text.splitlines()[0])
+
+
+async def test_texts_of_callers_are_quoted(caplog):
+    async with served_objects(*small_cluster()) as client:
+        found = await client.call("GET", "/v1/%0aerror:%20\u202ethe%20end", status=404)
+    assert found["error"].startswith(r"there is no '/v1/\nerror: \u202ethe end'; ")
+    assert "\u202e" not in caplog.text
+
+
 async def test_other_methods_and_media_types_are_refused():
     async with served_objects(*small_cluster()) as client:
         found = await client.call("GET", "/v1/questions/fit", status=405)

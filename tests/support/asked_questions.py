@@ -32,6 +32,8 @@ WORKLOAD = {
 }
 
 ASKED = {
+    "what is wrong": ("doctor", {}),
+    "what is wrong in a namespace": ("doctor", {"namespace": "default"}),
     "explain a pending pod": ("explain", {"pod": "default/big-0"}),
     "explain with a namespace": ("explain", {"pod": "web-0", "namespace": "default", "nearest": 10}),
     "explain all pending pods": ("explain-pending", {}),
@@ -70,6 +72,8 @@ ASKED = {
     "balance": ("balance", {"like": "default/web-1", "most": 20}),
     "balance of objects": ("balance", {"objects": [new_pod("new-0", "2")], "most": 20}),
     "usage": ("usage", {"namespace": "default", "selector": "app=web", "by": ["workload"]}),
+    "upgrade": ("upgrade-preview", {}),
+    "upgrade of some pods": ("upgrade-preview", {"to": "1.37", "namespace": "default", "selector": "app=web"}),
     "diff of clusters": ("diff", {"before": [node("node-a1"), pod("web-0", node="node-a1", owner="web")]}),
     "diff of schedulers": ("diff", {"configuration": CONFIGURATION}),
 }

@@ -29,8 +29,8 @@ async def assistant(*objects, source=None, longest=30.0, history="", **options):
 
 
 async def called(client, name, **arguments):
-    """What Bayplan says of an answer, and the answer."""
-    result = await client.call_tool(name, arguments)
+    """What Bayplan says of an answer, and the answer as JSON."""
+    result = await client.call_tool(name, {**arguments, "output": "json"})
     assert not result.is_error, result.content
     said, answer = (block.text for block in result.content)
     return said, json.loads(answer)

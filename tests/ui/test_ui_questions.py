@@ -98,9 +98,7 @@ async def test_question_that_may_take_long_waits_for_its_form():
             page = await visitor.page(f"/questions/{name}")
             assert ("table" in page.counts) is question.quick
         wrong = await visitor.page("/questions/none", status=404)
-    assert (
-        "There is no question none; there is usage, scale-up, capacity, drain, shrink, upgrade-preview." in wrong.text
-    )
+    assert f"There is no question none; there is {', '.join(QUESTIONS)}." in wrong.text
 
 
 async def test_question_that_takes_too_long_says_so():

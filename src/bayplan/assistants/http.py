@@ -18,11 +18,12 @@ from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from multidict import CIMultiDict
 
+from bayplan.assistants.malformed import refused
 from bayplan.assistants.server import AssistantServer
-from bayplan.http_server import BodyError, HttpServer, Limits, bind
+from bayplan.http_server import BodyError, HttpServer, Limits, bind, quoted
 from bayplan.serve.app import BODY_LIMIT
 from bayplan.serve.guard import BearerGuard
-from bayplan.serve.replies import FAILED, HEADERS, ServeError, error_reply
+from bayplan.serve.replies import FAILED, HEADERS, ServeError, encoded, error_reply, reply
 from bayplan.serve.server import LIMITS
 from bayplan.ui.asking import Asking
 from bayplan.ui.running import host_of, running
@@ -70,10 +71,14 @@ class _Application:
             if refusal is not None:
                 raise ServeError(refusal.status, refusal.message, refusal.headers)
             if request.path != PATH:
-                raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {request.path}; assistants use {PATH}")
+                raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {quoted(request.path)}; assistants use {PATH}")
             if request.method != "POST":
                 raise ServeError(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} requires POST", {"Allow": "POST"})
-            exchange = _Exchange(request, await self.http.body(request), self._limits.response)
+            body = await self.http.body(request)
+            error = refused(body)
+            if error is not None:
+                return reply(encoded(error), HTTPStatus.BAD_REQUEST)
+            exchange = _Exchange(request, body, self._limits.response)
             await self._manager.handle_request(exchange.scope(), exchange.receive, exchange.send)
             return exchange.response
         except ServeError as error:
@@ -83,7 +88,7 @@ class _Application:
         except ConnectionError:
             raise  # the client has gone
         except Exception:
-            log.exception("%s failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
 
 

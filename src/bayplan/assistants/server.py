@@ -6,13 +6,13 @@ import logging
 from importlib.metadata import version
 from typing import Any, TextIO
 
-import anyio
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from bayplan.assistants.tools import INSTRUCTIONS, asked, failed, result, short, tool
+from bayplan.assistants.malformed import Wire
+from bayplan.assistants.tools import INSTRUCTIONS, asked, failed, result, tool
 from bayplan.insight.answers import Progress, QuestionError
 from bayplan.serve.questions import ServedQuestions
 from bayplan.serve.replies import FAILED, ServeError, one_line, telling
@@ -36,9 +36,10 @@ class AssistantServer:
             on_call_tool=self._call,
         )
 
-    async def run_on_stdio(self, output: TextIO) -> None:
-        """Answer the requests on standard input until it ends. `output`: where the answers are written."""
-        async with stdio_server(stdout=anyio.wrap_file(output)) as (reading, writing):
+    async def run_on_stdio(self, requests: TextIO, answers: TextIO) -> None:
+        """Answer the requests, one on each line, until they end."""
+        wire: Any = Wire(requests, answers)
+        async with stdio_server(stdin=wire, stdout=wire) as (reading, writing):
             await self.sdk.run(reading, writing, self.sdk.create_initialization_options())
 
     async def _list(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -57,10 +58,10 @@ class AssistantServer:
             await context.session.report_progress(steps, message=text)
 
         try:
-            question = asked(question_type, call.arguments or {})
+            question, form = asked(question_type, call.arguments or {})
 
             async def ask(progress: Progress) -> Any:
-                return await self._questions.ask(question, short, progress)
+                return await self._questions.ask(question, form, progress)
 
             return result(question, await telling(ask, tell))
         except (QuestionError, ServeError) as error:

@@ -17,7 +17,7 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.figures import FigureSpread, figures_of, middle
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.parallel import simulate_both
-from bayplan.backtest.report import report
+from bayplan.backtest.report import BEGIN, ReportTexts, report, verdict
 from bayplan.backtest.running import SimulationRun
 from bayplan.backtest.shown import clock, duration
 from bayplan.history.reading import History
@@ -62,12 +62,20 @@ class Comparison(Answer):
         names = "what", "now", "candidate", "difference"
         return [dict(zip(names, row, strict=True)) for row in self._rows()]
 
-    def report(self) -> str:
-        """Return a page in HTML, with plots of what was recorded, of now and of the candidate. Raises BacktestError."""
+    def report(self, candidate: str = "The candidate") -> str:
+        """Return a page in HTML, with plots of what was recorded, of now and of the candidate. Raises BacktestError.
+
+        `candidate`: what it is called.
+        """
         series = {"recorded": self.recorded, "now": self.now, "candidate": self.candidate}
         if self.calibration.equal_decisions is None:
             del series["recorded"]  # nothing was
-        return report(self, f"Compared over {self.source}", str(self.calibration), series)
+        texts = ReportTexts(
+            title=f"{candidate}, compared with now over {self.source}",
+            verdict=verdict(candidate, self._rows()),
+            lead=f"{duration(self.days)} from {self.begin}; {self.calibration}",
+        )
+        return report(self, texts, series, self.begin)
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """The calibration, the table, then the decisions that differ."""
@@ -176,7 +184,7 @@ def compare(
         notes.append("one seed was simulated: --seeds 5 shows by how much the figures differ between seeds")
     return Comparison(
         source=history.source,
-        begin=f"{history.begin:%Y-%m-%d %H:%M} UTC",
+        begin=f"{history.begin:{BEGIN}}",
         days=days,
         synthetic=history.synthetic,
         calibration=calibrated(ahead.recorded, middle(all_now), all_now, asked.share, asked.recorded),

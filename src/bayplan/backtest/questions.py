@@ -43,6 +43,7 @@ class Comparing(Question, frozen=True, kw_only=True):
     """Return what another configuration, settings or node pools would have made of the server's history."""
 
     name: ClassVar[str] = "compare"
+    example: ClassVar[Mapping[str, Any]] = {"settings": ["NodeResourcesFit.weight=5"]}
     settings: Annotated[
         list[Annotated[Name, Meta(description=_SETTING, examples=["NodeResourcesFit.weight=5"])]], Meta(max_length=100)
     ] = []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import import_module
 from operator import and_
 from typing import Any
 
 from bayplan.backtest.errors import BacktestError
-from bayplan.backtest.shown import clock
 from bayplan.insight.answers import Answer
 from bayplan.simulation.meter import CurvePoint, Summary
 
@@ -23,24 +24,44 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ title }}</title>
 <style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #202124; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #202124; --soft: #5f6368; --line: #dadce0; --mark: #1f77b4; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #16191d; --ink: #e8eaed; --soft: #a8adb3; --line: #3c4043; --mark: #6fb1e4; }
+}
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; }
+body { background: var(--paper); color: var(--ink); }
+h1 { font-size: 1.5em; overflow-wrap: anywhere; } h2 { font-size: 1.15em; margin-top: 2em; }
+.verdict { font-size: 1.2em; border-left: 4px solid var(--mark); padding-left: .8em; }
+.lead { color: var(--soft); }
 table { border-collapse: collapse; } td, th { padding: .25em 1.2em .25em 0; text-align: right; }
-td:first-child, th:first-child { text-align: left; white-space: pre; } tr { border-bottom: 1px solid #e0e0e0; }
-pre, #plots { overflow-x: auto; } pre { font-size: 12px; }
+td:first-child, th:first-child { text-align: left; white-space: pre; } tr { border-bottom: 1px solid var(--line); }
+pre, .plots { overflow-x: auto; } pre { font-size: 12px; }
+.plots { background: #fff; border-radius: 6px; padding: .5em; }
+summary { cursor: pointer; margin-top: 2em; font-size: 1.15em; font-weight: 700; }
 </style>
 </head>
 <body>
+<main>
 <h1>{{ title }}</h1>
-<p>{{ lead }}</p>
+{% if verdict %}<p class="verdict">{{ verdict }}</p>
+{% endif %}
+<p class="lead">{{ lead }}</p>
+{% if rows %}
 <table>
-<tr>{% for name in rows[0] %}<th>{{ name }}</th>{% endfor %}</tr>
+<tr>{% for name in rows[0] %}<th scope="col">{{ name }}</th>{% endfor %}</tr>
 {% for row in rows %}<tr>{% for value in row.values() %}<td>{{ value }}</td>{% endfor %}</tr>
 {% endfor %}</table>
-<h2>Over time</h2>
+{% endif %}
+<h2>{{ heading }}</h2>
+<div class="plots">
 {{ plots | safe }}
-<h2>Details</h2>
+</div>
+{% if details %}
+<details><summary>Details</summary>
 {{ details | safe }}
+</details>
+{% endif %}
+</main>
 </body>
 </html>
 """
@@ -56,30 +77,79 @@ def check_libraries() -> None:
         raise BacktestError(f"--report needs altair and vl-convert ({error}): pip install 'bayplan[plots]'") from None
 
 
-def report(answer: Answer, title: str, lead: str, series: Mapping[str, Summary]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportTexts:
+    """What a report says. `verdict`: one sentence, for people who read no more. `lead`: what it rests on."""
+
+    title: str
+    lead: str
+    verdict: str = ""
+
+
+def report(answer: Answer, texts: ReportTexts, series: Mapping[str, Summary], begin: str) -> str:
     """Return a page with the answer and plots of `series`: name -> what was metered; up to three.
 
-    Raises BacktestError without the libraries that draw.
+    `begin`: of the history, as in "2026-03-02 00:00 UTC". Raises BacktestError without the libraries that draw.
     """
     check_libraries()
-    alt: Any = import_module("altair")
+    start = datetime.strptime(begin, BEGIN).replace(tzinfo=UTC)
+    plots = _plots(import_module("altair"), series, start)
+    return page(texts, plots, "Over time (UTC)", answer.rows(), answer.html(wide=True))
+
+
+def page(
+    texts: ReportTexts, plots: Any, heading: str, rows: Sequence[Mapping[str, Any]] = (), details: str = ""
+) -> str:
+    """Return a page with plots. `rows`: a table before them. `details`: HTML, which is folded."""
     from jinja2 import Environment
 
-    page = Environment(autoescape=True).from_string(_PAGE)
-    plots = _plots(alt, series).to_html(inline=True, fullhtml=False, output_div="plots")
-    return page.render(title=title, lead=lead, rows=answer.rows(), plots=plots, details=answer.html(wide=True)) + "\n"
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    drawn = plots.to_html(inline=True, fullhtml=False, output_div="plots")
+    shown = {"title": texts.title, "lead": texts.lead, "verdict": texts.verdict, "heading": heading}
+    return environment.from_string(_PAGE).render(**shown, rows=rows, plots=drawn, details=details) + "\n"
 
 
-def _plots(alt: Any, series: Mapping[str, Summary]) -> Any:
+def verdict(candidate: str, rows: Iterable[tuple[str, str, str, str]]) -> str:
+    """Return what gets better and what gets worse with a candidate, in one sentence. `rows`: of a comparison."""
+    better, worse = list[str](), list[str]()
+    for what, now, then, difference in rows:
+        if what in _VERDICTS and difference[:1] in {"-", "+"}:
+            less = difference[0] == "-"
+            text = f"{_VERDICTS[what][0 if less else 1]} ({then} instead of {now})"
+            (better if less else worse).append(text)
+    if not better and not worse:
+        return f"{candidate} changes neither nodes, costs, waits, evictions nor pods without a node."
+    if not better:
+        return f"{candidate} {_joined(worse)}, and nothing of what is compared gets better."
+    if not worse:
+        return f"{candidate} {_joined(better)}, and nothing of what is compared gets worse."
+    return f"{candidate} {_joined(better)}, but {_joined(worse)}."
+
+
+BEGIN = "%Y-%m-%d %H:%M UTC"
+"""How answers say when a history begins."""
+_VERDICTS = {
+    "cost": ("costs less", "costs more"),
+    "nodes, average": ("needs fewer nodes on average", "needs more nodes on average"),
+    "wait p95": ("lets pods wait less (p95)", "lets pods wait longer (p95)"),
+    "evictions": ("evicts fewer pods", "evicts more pods"),
+    "never placed": ("leaves fewer pods without a node", "leaves more pods without a node"),
+}
+"""What it means that a figure is lower or higher. Of all these, less is better."""
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _plots(alt: Any, series: Mapping[str, Summary], begin: datetime) -> Any:
     """All plots, one below the other. `alt`: the module altair."""
     names = list(series)
     colors = alt.Scale(domain=names, range=_COLORS[-len(names) :])
     color = alt.Color("series:N", sort=names, scale=colors, legend=alt.Legend(title=None, orient="top"))
-    last = max((summary.curve[-1].seconds for summary in series.values() if summary.curve), default=0.0)
-    unit, length = clock(last / 86400)
-    data = alt.Data(values=[row for name, summary in series.items() for row in _points(name, summary.curve, length)])
+    data = alt.Data(values=[row for name, summary in series.items() for row in _points(name, summary.curve, begin)])
     lines = alt.Chart(data, width=_WIDTH, height=_HEIGHT).mark_line(interpolate="step-after", strokeWidth=1.5)
-    time = alt.X("time:Q", title=f"{unit}s since the begin")
+    time = alt.X("time:T", title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(format="%a %d %b %H:%M"))
     shown = {"nodes": "nodes", "empty": "nodes without workloads", "pending": "pods without a node"}
     shown |= {
         "cpu": "share of CPU that workloads request",
@@ -103,11 +173,11 @@ def _bars(alt: Any, rows: Sequence[Mapping[str, Any]], title: str, color: Any, n
     return chart.encode(x=x, xOffset=alt.XOffset("series:N", sort=names), y=alt.Y("value:Q", title=title), color=color)
 
 
-def _points(name: str, curve: Sequence[CurvePoint], length: float) -> Iterator[dict[str, Any]]:
+def _points(name: str, curve: Sequence[CurvePoint], begin: datetime) -> Iterator[dict[str, Any]]:
     for point in curve:
         yield {
             "series": name,
-            "time": point.seconds / length,
+            "time": (begin + timedelta(seconds=point.seconds)).isoformat(timespec="milliseconds"),
             "nodes": point.nodes,
             "empty": point.empty,
             "pending": point.pending,

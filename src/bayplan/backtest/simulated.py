@@ -15,7 +15,7 @@ from rich.text import Text
 from bayplan.backtest.comparison import notes_of
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.report import report
+from bayplan.backtest.report import ReportTexts, report
 from bayplan.backtest.running import SimulationRun, simulate
 from bayplan.backtest.shown import amount, clock, dollars, duration, hours, percent, seconds, utilization_rows
 from bayplan.cluster.pod_info import PodInfo
@@ -54,9 +54,8 @@ class Simulated(Answer):
 
     def report(self) -> str:
         """Return a page in HTML, with plots. Raises BacktestError."""
-        return report(
-            self, f"Simulated: {self.source}", f"{duration(self.days)} from {self.begin}", {"now": self.result}
-        )
+        texts = ReportTexts(title=f"Simulated: {self.source}", lead=f"{duration(self.days)} from {self.begin}")
+        return report(self, texts, {"now": self.result}, self.begin)
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """The measures, and the number of nodes over time."""

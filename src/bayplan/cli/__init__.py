@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": ("demo:demo", "Run the scheduler on an embedded cluster and show what it does."),
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
+    "doctor": ("insight.doctor:doctor", "Show what is wrong with a cluster now, on one screen."),
     "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
     "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),

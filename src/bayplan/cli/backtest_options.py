@@ -131,10 +131,10 @@ class BacktestOptions:
         history = open_history(self.folder)
         return history, Lookahead(history, run.prices.of)
 
-    def show(self, found: Simulated | Comparison, output: str) -> None:
-        """Print an answer, and write its report if one is wanted. Raises BacktestError."""
+    def show(self, found: Simulated | Comparison, output: str, report: Callable[[], str] | None = None) -> None:
+        """Print an answer, and write its report if one is wanted. Raises BacktestError. `report`: makes it."""
         if self.report is not None:
-            write_text("--report", self.report, found.report())
+            write_text("--report", self.report, (report or found.report)())
         show(found, output)
 
 

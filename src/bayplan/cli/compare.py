@@ -91,4 +91,12 @@ def compare(
             own,
             progress,
         )
-    asked.show(found, output)
+    names = [
+        *(configs[-1:]),
+        *settings,
+        *(f"plugin {each}" for each in plugins),
+        *(f"node pool {each}" for each in pools),
+        *([] if candidate_autoscaler is None else [f"autoscaler {candidate_autoscaler}"]),
+        *([] if candidate_emulated_version is None else [f"Kubernetes {candidate_emulated_version}"]),
+    ]
+    asked.show(found, output, lambda: found.report(", ".join(names)))

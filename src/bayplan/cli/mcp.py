@@ -37,26 +37,37 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-def _with_output(command: Command) -> Command:
-    """Give a command standard output as `output`, unless it has --http. What plugins print goes to stderr then."""
+def _with_streams(command: Command) -> Command:
+    """Give a command standard input and output as `streams`, unless it has --http.
+
+    Plugins then read nothing, and what they print goes to stderr.
+    """
 
     @functools.wraps(command)
     def call(*, http: bool, **arguments: Any) -> Any:
         if http:
-            return command(http=http, output=None, **arguments)
+            return command(http=http, streams=None, **arguments)
         sys.stdout.flush()
-        with os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8") as output:
+        with (
+            os.fdopen(os.dup(_STDIN), encoding="utf-8", errors="surrogateescape") as requests,
+            os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8") as answers,
+            Path(os.devnull).open(encoding="utf-8") as nothing,
+        ):
+            os.dup2(nothing.fileno(), _STDIN)
             os.dup2(_STDERR, _STDOUT)
             try:
-                return command(http=http, output=output, **arguments)
+                return command(http=http, streams=(requests, answers), **arguments)
             finally:
                 sys.stdout.flush()
-                os.dup2(output.fileno(), _STDOUT)
+                os.dup2(requests.fileno(), _STDIN)
+                os.dup2(answers.fileno(), _STDOUT)
 
     return call
 
 
-_STDOUT, _STDERR = 1, 2
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+_Streams = tuple[TextIO, TextIO]
+"""Where requests are read, and where answers are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +87,11 @@ class _Port:
 @token_option
 @longest_option
 @history_option
-@_with_output
+@_with_streams
 @follow_options
 def mcp(
     followed: Followed,
-    output: TextIO | None,
+    streams: _Streams | None,
     http: bool,
     address: str,
     port: int,
@@ -101,7 +112,7 @@ def mcp(
         raise click.UsageError("--token-file is for --http")
     logging.basicConfig(level=logging.ERROR)
     token = token_in(token_file) if http else ""
-    asyncio.run(_mcp(followed, longest, history, output or _Port(address, port, token, token_file)))
+    asyncio.run(_mcp(followed, longest, history, streams or _Port(address, port, token, token_file)))
 
 
 def _need_extra() -> None:
@@ -113,7 +124,7 @@ def _need_extra() -> None:
     del sdk
 
 
-async def _mcp(followed: Followed, longest: float, folder: str, where: TextIO | _Port) -> None:
+async def _mcp(followed: Followed, longest: float, folder: str, where: _Streams | _Port) -> None:
     from bayplan.assistants.server import AssistantServer
     from bayplan.backtest.errors import BacktestError
     from bayplan.insight import Insight, Snapshot
@@ -141,7 +152,7 @@ async def _mcp(followed: Followed, longest: float, folder: str, where: TextIO | 
             return
         await stack.enter_async_context(following(asking))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing can end the thread that waits for input
-        await server.run_on_stdio(where)
+        await server.run_on_stdio(*where)
 
 
 async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:

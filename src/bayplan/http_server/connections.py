@@ -22,6 +22,9 @@ _BUFFER = 64 * 1024
 _SMALL = 256 * 1024
 """An unread body of at most so many bytes is received, so that the connection can be used again; as in Go."""
 
+_DROPPED = 256 * 2**20
+"""Bytes of an unread body that are received and dropped, so that the client reads why it is refused."""
+
 
 class Connections(web.Server):
     """All connections. Those in `waiting` serve no request; the one that has waited longest is first."""
@@ -136,18 +139,30 @@ class Connection(web.RequestHandler):
                 self._server.serving.discard(self)
                 self._server.waiting[self] = None
         if unread and not lost and self.wire is not None:
-            await self._turn_away(self.wire)
+            await self._turn_away(request, self.wire)
         elif self._messages:
             await asyncio.sleep(0)  # pipelined requests leave room for other connections
         return resp, lost or unread
 
-    async def _turn_away(self, wire: asyncio.Transport) -> None:
-        """Let the client read its response. A socket that closes before it has received everything resets that."""
-        wire.pause_reading()
+    async def _turn_away(self, request: web.BaseRequest, wire: asyncio.Transport) -> None:
+        """Let the client read its response. A socket that closes before it has received everything resets that.
+
+        Most clients read nothing before they have sent all of a body. So it is received, and dropped, as long as it
+        goes on arriving: all of it if its length is known and at most `_DROPPED`, else the first part of `_SMALL`.
+        """
         if wire.can_write_eof():
             with suppress(OSError):  # the client has gone
                 wire.write_eof()
-        await asyncio.sleep(self._server.limits.rest)
+        rest = self._server.limits.rest
+        left = _DROPPED if 0 <= _length(request) <= _DROPPED else _SMALL
+        with suppress(TimeoutError, ConnectionError, web.PayloadAccessError):
+            async with asyncio.timeout(self._server.limits.body):
+                while left > 0 and not request.content.at_eof():
+                    async with asyncio.timeout(rest):
+                        left -= len(await request.content.readany())
+        if self.wire is not None:
+            self.wire.pause_reading()
+            await asyncio.sleep(rest)
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None

@@ -28,7 +28,9 @@ class Limits:
     idle: float = 90.0
     """How long a connection may have no request."""
     rest: float = 0.5
-    """How long a client may take to read the response to a request whose body isn't read, before it is cut off."""
+    """How long a client may take to read the response to a request whose body isn't read, before it is cut off.
+
+    It begins when nothing of the body arrives any longer."""
     pause: float = 1.0
     """The wait after a connection could not be accepted, as when the process has no descriptors left."""
     log_every: float = 60.0

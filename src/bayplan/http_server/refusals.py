@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass
 
 _LONGEST = 500
+_PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
+
+
+def quoted(text: str) -> str:
+    """Return a text of a client as it is if it is a plain path or name, else in quotes and with escapes."""
+    return text if _PLAIN.fullmatch(text) else ascii(text)
 
 
 @dataclass(slots=True)

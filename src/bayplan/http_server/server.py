@@ -17,7 +17,7 @@ from bayplan.http_server.bodies import Bodies, BodyError
 from bayplan.http_server.connections import Connections
 from bayplan.http_server.hosts import HostNames
 from bayplan.http_server.limits import Limits
-from bayplan.http_server.refusals import Refusals
+from bayplan.http_server.refusals import Refusals, quoted
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -164,7 +164,9 @@ class HttpServer:
         try:
             return await self._handle(request)
         except BodyError as error:
-            self.refusals.record("refused a body", f"{request.method} {request.path}: {error} (from {request.remote})")
+            self.refusals.record(
+                "refused a body", f"{request.method} {quoted(request.path)}: {error} (from {request.remote})"
+            )
             return web.Response(status=error.status, text=f"{error}\n", headers={"Connection": "close"})
         finally:
             self._bodies.release(request)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.insight.questions.capacity import Capacity
     from bayplan.insight.questions.change import Confirm, Help
     from bayplan.insight.questions.diff import Difference
+    from bayplan.insight.questions.doctor import Doctor
     from bayplan.insight.questions.drain import Drain
     from bayplan.insight.questions.edits import Changes
     from bayplan.insight.questions.explain import Explanation
@@ -286,6 +287,18 @@ class Insight:
         check_namespace(self.world, self.snapshot, namespace, self._where)
         pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
         return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
+
+    def doctor(self, namespace: str | None = None, *, shown: int = 20, progress: Progress = silent) -> Doctor:
+        """Return what is wrong now: schedulers, why pods wait, what holds the room, and what would place most.
+
+        `namespace`: whose pods count; by default, all. Raises QuestionError for one that doesn't exist.
+        """
+        from bayplan.insight.questions.doctor import doctor
+
+        pending = self.explain_all(namespace, shown=shown, progress=progress)
+        usage = self.usage(by=["workload"])
+        pods = [pod for pod in self._pods.values() if namespace in {None, pod.namespace}]
+        return doctor(self.world, pods, pending, usage, shown)
 
     def upgrade_preview(
         self,

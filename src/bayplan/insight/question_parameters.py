@@ -18,6 +18,18 @@ from bayplan.insight.insight import Insight
 MOST = 1_000_000
 """The largest number in a question."""
 
+EXAMPLE = [
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {
+            "containers": [{"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
+        },
+    }
+]
+"""Objects that a question may have."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=512)]
 Number = Annotated[int, Meta(ge=1, le=MOST)]
 Namespace = Annotated[str, Meta(min_length=1, max_length=63, description="The namespace of names without one.")]
@@ -29,7 +41,7 @@ ObjectList = Annotated[
     list[dict[str, Any]],
     Meta(
         description="Kubernetes objects as JSON, with apiVersion and kind: pods, workloads, jobs, claims and others.",
-        examples=[[{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}]],
+        examples=[EXAMPLE],
     ),
 ]
 ConfigurationObject = Annotated[dict[str, Any], Meta(description="A KubeSchedulerConfiguration as JSON.")]
@@ -46,6 +58,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
 
     name: ClassVar[str]
     """Its name in addresses, and the command of `bayplan`."""
+    example: ClassVar[Mapping[str, Any]] = {}
+    """Parameters as JSON, as documents for programs show them."""
     narrowing: ClassVar[str] = ""
     """How to get a shorter answer, as an imperative; "" if nothing makes it shorter."""
 

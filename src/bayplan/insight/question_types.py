@@ -7,16 +7,18 @@ method of Insight that answers it, and `command` is what a person would type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import ConfigurationError
 from bayplan.insight.answers import Progress, QuestionError, silent
 from bayplan.insight.insight import Insight
 from bayplan.insight.question_parameters import (
     BEFORE,
     CONFIG,
+    EXAMPLE,
     FILE,
     MOST,
     AnyNamespace,
@@ -40,6 +42,7 @@ from bayplan.insight.question_parameters import (
 from bayplan.insight.questions.balance import Balance
 from bayplan.insight.questions.capacity import Capacity
 from bayplan.insight.questions.diff import Difference
+from bayplan.insight.questions.doctor import Doctor
 from bayplan.insight.questions.drain import Drain
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation
@@ -47,17 +50,36 @@ from bayplan.insight.questions.fit import Fit
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.scale_up import ScaleUp
 from bayplan.insight.questions.shrink import Shrink
+from bayplan.insight.questions.upgrade_preview import UpgradePreview, next_version
 from bayplan.insight.questions.usage import Requests
 from bayplan.insight.questions.what_if import WhatIf
 from bayplan.insight.questions.why_not import WhyNot
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.reading import SnapshotError
+from bayplan.versions import NEWEST, VERSIONS, emulated_version, gates_of, with_gangs
+
+
+class AskDoctor(Question, frozen=True, kw_only=True):
+    """Return what is wrong now: whether schedulers run, who waits and why, what holds the room, and what would help."""
+
+    name: ClassVar[str] = "doctor"
+    narrowing = "give a namespace"
+    namespace: AnyNamespace | None = None
+
+    def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Doctor:
+        """See Question."""
+        return insight.doctor(self.namespace, shown=shown, progress=progress)
+
+    def arguments(self) -> Iterator[str]:
+        """See Question."""
+        yield from ("doctor", *option("-n", self.namespace))
 
 
 class AskExplain(Question, frozen=True, kw_only=True):
     """Explain why a pod is pending and what would help, or why it is on its node."""
 
     name: ClassVar[str] = "explain"
+    example: ClassVar[Mapping[str, Any]] = {"pod": "default/web-0"}
     narrowing = "ask why-not about one node"
     pod: PodName
     namespace: Namespace = "default"
@@ -94,6 +116,7 @@ class ExplainWorkload(Question, frozen=True, kw_only=True):
     """Explain the pods of a workload by cause: why they are pending, or why they don't exist."""
 
     name: ClassVar[str] = "explain-workload"
+    example: ClassVar[Mapping[str, Any]] = {"workload": "deployment/web"}
     narrowing = "give a selector"
     workload: Annotated[Name, Meta(description="TYPE/NAME.", pattern="^[^/]+/[^/]+$", examples=["deployment/web"])]
     namespace: Namespace = "default"
@@ -114,6 +137,7 @@ class AskWhyNot(Question, frozen=True, kw_only=True):
     """Return everything that keeps a pod from a node, and what would help."""
 
     name: ClassVar[str] = "why-not"
+    example: ClassVar[Mapping[str, Any]] = {"pod": "default/web-0", "node": "node-a"}
     pod: PodName
     node: NodeName
     namespace: Namespace = "default"
@@ -131,6 +155,7 @@ class AskFit(Question, frozen=True, kw_only=True):
     """Return whether all pods of manifests would be placed now, where, and which pods they would preempt."""
 
     name: ClassVar[str] = "fit"
+    example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "ask about fewer objects"
     objects: ObjectList
 
@@ -154,6 +179,7 @@ class AskCapacity(Question, frozen=True, kw_only=True):
     """Return how many more pods of manifests fit, what stops the next one, and on which nodes they are."""
 
     name: ClassVar[str] = "capacity"
+    example: ClassVar[Mapping[str, Any]] = {"kinds": [{"objects": EXAMPLE}]}
     narrowing = "ask about fewer kinds"
     kinds: Annotated[list[PodKind], Meta(min_length=1, max_length=100, description="They are placed set by set.")]
     most: Annotated[Number, Meta(description="The number of sets after which to stop.")] | None = None
@@ -185,6 +211,7 @@ class AskDrain(Question, frozen=True, kw_only=True):
     """Return what `kubectl drain` of nodes would lead to: where pods go, and what blocks the drain."""
 
     name: ClassVar[str] = "drain"
+    example: ClassVar[Mapping[str, Any]] = {"nodes": ["node-a"], "ignoreDaemonsets": True}
     narrowing = "drain fewer nodes"
     nodes: Annotated[list[NodeName], Meta(max_length=10_000)] = []
     selector: Annotated[Selector, Meta(description="The nodes with these labels, in place of names.")] = ""
@@ -331,6 +358,7 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
     """Return which pods change after changes of the cluster or the scheduler, and the utilization before and after."""
 
     name: ClassVar[str] = "what-if"
+    example: ClassVar[Mapping[str, Any]] = {"addNodes": ["3xlike:node-a"]}
     narrowing = "make fewer changes"
     replace_all: Annotated[bool, Meta(description="Whether placed pods are placed anew.")] = False
     configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
@@ -397,6 +425,7 @@ class AskDiff(Question, frozen=True, kw_only=True):
     """Return what changes to this cluster from an earlier one, or from its scheduler to another configuration."""
 
     name: ClassVar[str] = "diff"
+    example: ClassVar[Mapping[str, Any]] = {"before": EXAMPLE}
     before: Annotated[ObjectList, Meta(description="All objects of the earlier cluster.")] | None = None
     configuration: Annotated[ConfigurationObject, Meta(description="That of the other scheduler.")] | None = None
 
@@ -422,6 +451,43 @@ class AskDiff(Question, frozen=True, kw_only=True):
         yield from option("--config", None if self.configuration is None else CONFIG)
 
 
+class AskUpgradePreview(Question, frozen=True, kw_only=True):
+    """Return what another version of Kubernetes would decide differently, and which gates and changes cause it."""
+
+    name: ClassVar[str] = "upgrade-preview"
+    narrowing = "give a namespace or a selector"
+    to: Annotated[Name, Meta(description="The version. Default: the next one.", examples=[NEWEST])] | None = None
+    namespace: AnyNamespace | None = None
+    selector: Selector = ""
+
+    def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> UpgradePreview:
+        """See Question."""
+        selects, before = selecting(self.selector), insight.gates.version
+        try:
+            version = next_version(before) if self.to is None else emulated_version(self.to)
+        except ValueError as error:
+            raise QuestionError(f"to: {error}") from None
+        if version is None:
+            known = ", ".join(VERSIONS)
+            raise QuestionError(f"Kubernetes {before} is the newest version that is known; choose one of {known}")
+        try:
+            return insight.upgrade_preview(
+                with_gangs(gates_of(version)),
+                lambda pod: self.namespace in {None, pod.namespace} and selects(pod),
+                shown=shown,
+                progress=progress,
+            )
+        except ConfigurationError as error:
+            text = "; ".join(str(error).splitlines())
+            message = f"the scheduler's configuration isn't one of Kubernetes {version}: {text}"
+            raise QuestionError(message) from None
+
+    def arguments(self) -> Iterator[str]:
+        """See Question."""
+        yield from ("upgrade-preview", *option("--to", self.to))
+        yield from (*option("-n", self.namespace), *option("-l", self.selector))
+
+
 QUESTIONS: Mapping[str, type[Question]] = {
     question.name: question
     for question in (
@@ -438,6 +504,8 @@ QUESTIONS: Mapping[str, type[Question]] = {
         AskBalance,
         AskUsage,
         AskDiff,
+        AskUpgradePreview,
+        AskDoctor,
     )
 }
 """name -> the question"""

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, get_type_hints
 from aiohttp import web
 
 from bayplan.insight import QuestionError, Snapshot
-from bayplan.insight.answers import Progress
+from bayplan.insight.answers import Answer, Progress, silent
 from bayplan.insight.question_parameters import Question
-from bayplan.serve.replies import LINES, ServeError, reply, stream
+from bayplan.serve.replies import LINES, TEXT, ServeError, encoded, reply, stream
 from bayplan.ui.asking import Asking, TooLongError
 
 T = TypeVar("T")
@@ -32,11 +32,28 @@ def answer_schema(question: type[Question]) -> Mapping[str, Any]:
     return {"type": "object", "title": answer_type.__name__, "description": (answer_type.__doc__ or "").strip()}
 
 
-async def answer(request: web.BaseRequest, ask: Callable[[Progress], Any], patience: float) -> web.StreamResponse:
-    """Reply with an answer, or, for a client that accepts lines, with its progress and the answer."""
-    if LINES in request.headers.get("Accept", ""):
-        return await stream(request, ask, patience)
-    return reply(await ask(lambda _: None))
+Ask = Callable[[Callable[[Answer], bytes], Progress], Awaitable[bytes]]
+"""Asks a question, and returns its answer in a form."""
+
+
+async def answer(request: web.BaseRequest, ask: Ask, patience: float) -> web.StreamResponse:
+    """Reply with an answer as JSON, or as the client accepts it: as text, or as lines with its progress."""
+    accepted = request.headers.get("Accept", "")
+    if LINES in accepted:
+        return await stream(request, lambda tell: ask(as_json, tell), patience)
+    if TEXT in accepted:
+        return reply(await ask(as_text, silent), headers={"Content-Type": f"{TEXT}; charset=utf-8"})
+    return reply(await ask(as_json, silent))
+
+
+def as_json(found: Answer) -> bytes:
+    """Return an answer as one line of JSON."""
+    return encoded(found.to_dict())
+
+
+def as_text(found: Answer) -> bytes:
+    """Return what the command prints."""
+    return found.text().encode()
 
 
 async def answered(asked: Awaitable[T]) -> T:

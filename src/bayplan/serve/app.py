@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from bayplan.http_server import BodyError, HttpServer, Limits
-from bayplan.insight.answers import Answer
+from bayplan.http_server import BodyError, HttpServer, Limits, quoted
 from bayplan.insight.question_parameters import Question
 from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, ready
 from bayplan.serve.guard import BearerGuard
@@ -89,13 +88,13 @@ class ServeApplication:
         except ConnectionError:
             raise  # the client has gone
         except Exception:
-            log.exception("%s failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
 
     async def _body(self, request: web.BaseRequest, body: type[msgspec.Struct]) -> Any:
         """The body of a request as a value. Raises ServeError or BodyError."""
-        if request.headers.get("Content-Type") and request.content_type != JSON:
-            message = f"Content-Type {request.content_type[:80]}: expected {JSON}"
+        if request.body_exists and request.headers.get("Content-Type") and request.content_type != JSON:
+            message = f"Content-Type {quoted(request.content_type[:80])}: expected {JSON}"
             raise ServeError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
         data = await self.http.body(request)
         try:
@@ -128,12 +127,8 @@ class ServeApplication:
     async def _question(self, call: Call) -> web.StreamResponse:
         await self._questions.ready()
         return await answer(
-            call.request, lambda tell: self._questions.ask(call.body, _encoded, tell), self._limits.response
+            call.request, lambda form, tell: self._questions.ask(call.body, form, tell), self._limits.response
         )
-
-
-def _encoded(found: Answer) -> bytes:
-    return encoded(found.to_dict())
 
 
 def _question(name: str, body: type[Question], handle: Callable[[Call], Any]) -> HttpOperation:

@@ -7,10 +7,12 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any
 
-import msgspec
+from msgspec.structs import fields
 
+from bayplan.insight.question_parameters import Question
 from bayplan.serve.operations import HttpOperation
-from bayplan.serve.replies import JSON, LINES
+from bayplan.serve.replies import JSON, LINES, TEXT
+from bayplan.serve.schemas import schemas_of
 
 VERSION = "3.1.0"
 _SCHEMAS = "#/components/schemas/"
@@ -47,7 +49,7 @@ def document(operations: Iterable[HttpOperation]) -> dict[str, Any]:
     """Return the OpenAPI document of these operations."""
     operations = list(operations)
     bodies = [operation.body for operation in operations if operation.body is not None]
-    _, schemas = msgspec.json.schema_components(bodies, ref_template=f"{_SCHEMAS}{{name}}")
+    schemas = schemas_of(bodies, f"{_SCHEMAS}{{name}}")
     paths: dict[str, Any] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -77,6 +79,7 @@ def _operation(operation: HttpOperation) -> dict[str, Any]:
     if operation.reply is not None:
         done["content"] = {JSON: {"schema": operation.reply}}
         if operation.streams:
+            done["content"][TEXT] = {"schema": {"type": "string", "description": "What the command prints."}}
             done["content"][LINES] = {"schema": {"$ref": f"{_SCHEMAS}Line"}}
     found: dict[str, Any] = {
         "operationId": operation.name,
@@ -92,8 +95,11 @@ def _operation(operation: HttpOperation) -> dict[str, Any]:
             for name in operation.variables
         ]
     if operation.body is not None:
-        schema = {"$ref": f"{_SCHEMAS}{operation.body.__name__}"}
-        found["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        content: dict[str, Any] = {"schema": {"$ref": f"{_SCHEMAS}{operation.body.__name__}"}}
+        if issubclass(operation.body, Question):
+            content["example"] = operation.body.example
+        required = any(each.required for each in fields(operation.body))
+        found["requestBody"] = {"required": required, "content": {JSON: content}}
     return found
 
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from aiohttp import web
 from msgspec import Struct
 
+from bayplan.http_server import quoted
 from bayplan.serve.replies import ServeError
 
 
@@ -79,6 +80,6 @@ def find(operations: Iterable[HttpOperation], request: web.BaseRequest) -> tuple
             methods.append(operation.method)
     if methods:
         allowed = ", ".join(methods)
-        message = f"{request.path} requires {allowed}"
+        message = f"{quoted(request.path)} requires {allowed}"
         raise ServeError(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
-    raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {request.path}; /openapi.json tells what there is")
+    raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {quoted(request.path)}; /openapi.json tells what there is")

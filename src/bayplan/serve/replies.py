@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
+from bayplan.http_server import quoted
 from bayplan.insight.answers import Progress
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """The headers of every reply."""
-JSON, LINES = "application/json", "application/x-ndjson"
+JSON, LINES, TEXT = "application/json", "application/x-ndjson", "text/plain"
 FAILED = "the request failed; the server's log says why"
 SLOW = "a client did not read its reply"
 PAUSE = 0.2
@@ -41,8 +42,8 @@ def encoded(value: Any) -> bytes:
 
 
 def reply(body: bytes, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return a reply with a body of JSON."""
-    return web.Response(body=body, status=status, content_type=JSON, headers={**HEADERS, **(headers or {})})
+    """Return a reply with a body of JSON, unless `headers` have another type."""
+    return web.Response(body=body, status=status, headers={**HEADERS, "Content-Type": JSON, **(headers or {})})
 
 
 def error_reply(error: ServeError) -> web.Response:
@@ -71,11 +72,11 @@ async def stream(
         except ConnectionError:
             raise
         except Exception:
-            log.exception("%s failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             line = encoded({"error": FAILED, "status": HTTPStatus.INTERNAL_SERVER_ERROR})
         await _write(response, line, patience)
-    except ConnectionError as error:  # nobody reads any longer
-        log.info("%s: %s", request.path, error)
+    except ConnectionError as error:  # the client has gone
+        log.info("%s: %s", quoted(request.path), error)
         if request.transport is not None:
             request.transport.abort()
     return response

@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from bayplan.insight import Insight
-from bayplan.insight.answers import Progress
+from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.question_parameters import ObjectList
 from bayplan.insight.question_types import QUESTIONS, AskFit, CommonChanges
 from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
@@ -188,8 +188,8 @@ class TransactionOperations:
         """Take a step of a transaction that has an answer, and return that."""
         opened = self._find(call)
 
-        async def ask(tell: Progress) -> bytes:
-            run = self._worker.run(lambda told: encoded(step(opened.transaction, told).to_dict()), tell)
+        async def ask(form: Callable[[Answer], bytes], tell: Progress) -> bytes:
+            run = self._worker.run(lambda told: form(step(opened.transaction, told)), tell)
             return await answered(run)
 
         return await answer(call.request, ask, self._patience)

@@ -7,10 +7,12 @@ from importlib import import_module
 from typing import Any
 
 from bayplan.backtest.errors import BacktestError
-from bayplan.backtest.report import check_libraries
+from bayplan.backtest.report import ReportTexts, check_libraries, page
 from bayplan.sweeps.sweep import Swept
 
 _SIZE = 600
+_ROWS = 20
+"""The most rows of the table."""
 _COLORS = {"now": "#1f77b4", "best": "#e45756", "pareto": "#f58518", "other": "#9aa0a6"}
 
 
@@ -40,5 +42,24 @@ def plot(found: Swept) -> str:
         color=_COLORS["pareto"], interpolate="step-after", strokeDash=[4, 4]
     )
     layers = line.encode(**axes) + dots.encode(**axes, color=color, tooltip=["choice:N", f"{x}:Q", f"{y}:Q"])
-    page: str = layers.to_html(inline=True)
-    return page
+    texts = ReportTexts(
+        title=f"{len(found.candidates):,} choices of a scheduler, by {x} and {y}",
+        verdict=_verdict(found),
+        lead="Each point is a choice: means over histories and seeds. No choice is better in both than one of pareto.",
+    )
+    return page(texts, layers, f"{x} and {y}", found.rows()[:_ROWS])
+
+
+def _verdict(found: Swept) -> str:
+    """The best choice beside today's, in one sentence."""
+    best = next((each for each in found.candidates if each.best), None)
+    now = next((each for each in found.candidates if each.now), None)
+    if best is None:
+        return "No choice could be simulated."
+    if best.now:
+        return f"Nothing that was tried has a lower {found.objectives[0]} than today's choice."
+    figures = [
+        f"{name} {value:,.4g}{'' if now is None else f' instead of {now.objectives[place]:,.4g}'}"
+        for place, (name, value) in enumerate(zip(found.objectives, best.objectives, strict=True))
+    ]
+    return f"{best.choice} is the best choice: {', '.join(figures)}."

@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayplan.api.durations import human
 from bayplan.api.times import with_zone
-from bayplan.http_server import BodyError, HttpServer, Limits
+from bayplan.http_server import BodyError, HttpServer, Limits, quoted
 from bayplan.insight import QuestionError, Snapshot
 from bayplan.ui.addresses import at_moment, link, moment_of, root_of, time_text, with_root
 from bayplan.ui.asking import Asking, Question
@@ -119,7 +119,7 @@ class Application:
         except BodyError:
             raise
         except Exception:
-            log.exception("%s failed", request.path)
+            log.exception("%s failed", quoted(request.path))
             return visit.error(HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
     def _find(self, visit: Visit) -> tuple[Page, list[str]]:
@@ -232,7 +232,8 @@ class Visit:
             "path": self.path,
             "again": self.with_query(seen=seen),
             "source": source.snapshot().source if source.version else "",
-            "live": source.live,
+            "follows": source.followed,
+            "taken": source.snapshot().taken if source.version else None,
             "lost": source.lost,
             "problems": problems,
             "now": source.now,

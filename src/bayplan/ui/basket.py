@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from bayplan.insight import Changes, Insight, QuestionError
 from bayplan.insight.answers import Progress, silent
+from bayplan.insight.limits import Room
+from bayplan.insight.questions.edits import edited
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import BayPlan, bay_plan
@@ -126,6 +128,18 @@ def _title(field: str, text: str) -> str:
         return unpack(text).text
     except QuestionError as error:
         return str(error)
+
+
+def faulty_entry(insight: Insight, basket: Basket) -> int | None:
+    """Return the number of the first change that can't be made after those before it; None if all can be."""
+    insight.world.reset()
+    for number in range(len(basket.entries)):
+        try:
+            changes = Basket(basket.entries[: number + 1], basket.namespace).changes()
+            edited(insight.world, insight.snapshot, changes, insight.seed, Room(insight.limits, silent))
+        except QuestionError:
+            return number
+    return None
 
 
 @dataclass(frozen=True, slots=True)

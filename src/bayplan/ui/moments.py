@@ -132,7 +132,7 @@ class MomentsOfRecording:
 class MomentSource:
     """The cluster at a moment. It never changes."""
 
-    live = False
+    live = followed = False
     lost = ""
 
     def __init__(self, sources: MomentSources, number: int) -> None:

@@ -12,17 +12,19 @@ from aiohttp import web
 
 from bayplan.api.kinds import POD
 from bayplan.api.labels import InvalidSelector, parse_label_selector
-from bayplan.config import ConfigurationError
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.owners import WORKLOADS, kind_called
-from bayplan.insight.questions.upgrade_preview import next_version
+from bayplan.insight.question_parameters import pod_key
+from bayplan.insight.question_types import AskUpgradePreview
+from bayplan.manifest_files import ManifestError, objects_in, yaml_documents
 from bayplan.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.ui.app import PageError, Visit
-from bayplan.versions import VERSIONS, emulated_version, gates_of, with_gangs
 
 ROWS = 200
 """The most rows of a table."""
+GANG = 200
+"""The largest gang that is tried."""
 ASKED = "asked"
 """The parameter of a form that was sent."""
 _PAUSE = 10
@@ -31,12 +33,16 @@ _PAUSE = 10
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form. `example`: for its text; a check box has none. `needed`: whether it may not be empty."""
+    """A field of a form. `example`: for its text; a check box has none. `needed`: whether it may not be empty.
+
+    `lines`: those of its text.
+    """
 
     name: str
     label: str
     example: str = ""
     needed: bool = False
+    lines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,28 @@ class Asked:
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
     document = _manifest(insight, form["like"], form["namespace"] or "default")
     return insight.capacity([document], labels=_words(form["by"]), shown=ROWS, progress=progress)
+
+
+def _fit(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    try:
+        objects = [
+            {**each, "metadata": {"namespace": form["namespace"], **(each.get("metadata") or {})}}
+            if form["namespace"]
+            else each
+            for line, document in yaml_documents("the manifests", form["manifests"])
+            for each, _ in objects_in(document, f"the manifests (line {line})")
+        ]
+    except ManifestError as error:
+        raise QuestionError(str(error)) from None
+    if not objects:
+        raise QuestionError("the manifests: expected at least one object")
+    return insight.fit(objects, shown=ROWS, progress=progress)
+
+
+def _balance(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    progress("reading")
+    like = pod_key(form["like"], form["namespace"] or "default") if form["like"] else None
+    return insight.balance(like, most=GANG, shown=ROWS)
 
 
 def _drain(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
@@ -73,25 +101,16 @@ def _shrink(insight: Insight, form: Mapping[str, str], progress: Progress) -> An
 
 
 def _upgrade_preview(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
-    given, before, namespace = form["to"], insight.gates.version, form["namespace"]
-    try:
-        version = emulated_version(given) if given else next_version(before)
-    except ValueError as error:
-        raise QuestionError(str(error)) from None
-    if version is None:
-        known = ", ".join(VERSIONS)
-        raise QuestionError(f"Kubernetes {before} is the newest version that is known; choose one of {known}")
-    try:
-        return insight.upgrade_preview(
-            with_gangs(gates_of(version)),
-            lambda pod: namespace in {"", pod.namespace},
-            shown=ROWS,
-            progress=progress,
-        )
-    except ConfigurationError as error:
-        raise QuestionError(f"the scheduler's configuration isn't one of Kubernetes {version}: {error}") from None
+    question = AskUpgradePreview(to=form["to"] or None, namespace=form["namespace"] or None)
+    return question.ask(insight, progress, ROWS)
 
 
+_MANIFEST = """apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+    - {name: main, image: nginx, resources: {requests: {cpu: "1"}}}"""
 _NAMESPACE = FormField("namespace", "in namespace", "default")
 _IGNORE_DAEMONSETS = FormField("ignore_daemonsets", "ignore pods of DaemonSets")
 _FLAGS = (
@@ -100,12 +119,30 @@ _FLAGS = (
 )
 
 QUESTIONS: Mapping[str, Asked] = {
+    "doctor": Asked(
+        "Doctor",
+        "What is wrong now: do the schedulers run, who waits and why, what holds the room, and what would help most?",
+        (_NAMESPACE,),
+        lambda insight, form, told: insight.doctor(form["namespace"] or None, shown=ROWS, progress=told),
+    ),
     "usage": Asked(
         "Usage",
         "Who uses the cluster: what pods request, by namespace, workload and priority.",
         (_NAMESPACE,),
         lambda insight, form, _: insight.usage(form["namespace"] or None, shown=ROWS),
         quick=True,
+    ),
+    "balance": Asked(
+        "Balance",
+        "How evenly is the cluster used, what is stranded, and which pods and which gang still fit?",
+        (FormField("like", "gang of pods like", "web-0"), _NAMESPACE),
+        _balance,
+    ),
+    "fit": Asked(
+        "Fit",
+        "Would all pods of these manifests be placed now, where, and by evicting which pods?",
+        (FormField("manifests", "manifests in YAML", _MANIFEST, needed=True, lines=12), _NAMESPACE),
+        _fit,
     ),
     "scale-up": Asked(
         "Scale up",

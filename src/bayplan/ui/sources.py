@@ -32,10 +32,12 @@ class Source(Protocol):
 
     Attributes:
         live: whether the cluster can change.
+        followed: whether it is a cluster that is followed by watches, and not a file of one.
         version: increases with every change.
     """
 
     live: bool
+    followed: bool
     version: int
 
     @property
@@ -67,6 +69,7 @@ class FileSource:
     """A snapshot of a file or a folder; see `Snapshot.open`. `path`: None if the file can't change, as for stdin."""
 
     lost = ""
+    followed = False
 
     def __init__(self, snapshot: Snapshot, path: str | Path | None = None) -> None:
         self.live = path is not None
@@ -127,7 +130,7 @@ def stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
 class ClusterSource:
     """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads."""
 
-    live = True
+    live = followed = True
 
     def __init__(self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = ()) -> None:
         self.version = 0

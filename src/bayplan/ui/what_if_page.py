@@ -14,7 +14,7 @@ from aiohttp import web
 from bayplan.insight import QuestionError
 from bayplan.insight.questions.comparing import summary
 from bayplan.ui.app import PageError, Visit
-from bayplan.ui.basket import LONGEST, REPLACE_ALL, TITLES, Basket, compare_sides
+from bayplan.ui.basket import LONGEST, REPLACE_ALL, TITLES, Basket, compare_sides, faulty_entry
 from bayplan.ui.pages import FEW_NODES, LARGE_PAUSE
 
 
@@ -24,7 +24,7 @@ async def what_if_page(visit: Visit) -> web.Response:
     if kept.entries and not shown.entries:
         return visit.redirect(f"/what-if?{kept.query()}")
     resource = visit.query.get("resource", "cpu")
-    sides, problem = None, ""
+    sides, problem, faulty = None, "", None
     if shown.entries:
         try:
             sides = await visit.ask(
@@ -33,6 +33,8 @@ async def what_if_page(visit: Visit) -> web.Response:
             )
         except QuestionError as error:
             problem = str(error)
+            faulty = await visit.ask(("faulty", shown), lambda insight, _: faulty_entry(insight, shown))
+    wrong = ("", "") if faulty is None or shown.entries[faulty][0] not in TITLES else shown.entries[faulty]
     moves = any(field == REPLACE_ALL for field, _ in shown.entries)
     often = sides is not None and sides.after.nodes <= FEW_NODES and not moves
     return visit.page(
@@ -44,6 +46,8 @@ async def what_if_page(visit: Visit) -> web.Response:
         titles=TITLES,
         sides=sides,
         problem=problem,
+        faulty=faulty,
+        wrong=wrong,
         every=LARGE_PAUSE if often else 0,
         title="What if",
     )
@@ -52,17 +56,15 @@ async def what_if_page(visit: Visit) -> web.Response:
 async def change_basket(visit: Visit) -> web.Response:
     """Change the basket that a form shows, by default the kept one; keep it, and lead to its page.
 
-    The form has new changes, or `take_out` with the number of a change, or `empty`.
+    The form has new changes, or `take_out` with the number of a change, which new ones replace, or `empty`.
     """
     fields = await visit.form()
     form = dict(fields)
     basket = Basket.read(form.get("basket", visit.basket))
     if "empty" in form:
         basket = Basket()
-    elif "take_out" in form:
-        basket = basket.without(form["take_out"])
     else:
-        basket = basket.with_all(Basket.of(fields, basket.namespace))
+        basket = basket.without(form.get("take_out", "")).with_all(Basket.of(fields, basket.namespace))
     query = basket.query()
     if len(query) > LONGEST:
         raise PageError(HTTPStatus.BAD_REQUEST, "the basket is full: take changes out, or begin with an empty one")

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from lightkube.models.coordination_v1 import Lease
-
-from bayplan.api.kinds import LEASE, PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
-from bayplan.api.objects import UndecodableObject, decode
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
 from bayplan.api.times import rfc3339
 from bayplan.api.volumes import SELECTED_NODE, annotations_of, claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import allocation_of, made_claim_names
 from bayplan.insight.answers import listed
+from bayplan.insight.questions.liveness import lease_of
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.world import World
 
@@ -23,10 +21,6 @@ MOST_BACKOFF = timedelta(seconds=10)
 """The default `podMaxBackoffSeconds`."""
 MOST_UNSCHEDULABLE = timedelta(minutes=5)
 """How long an unschedulable pod waits at most; kube-scheduler's `podMaxInUnschedulablePodsDuration`."""
-_SKEW = timedelta(minutes=1)
-"""How far the clocks of two machines may differ."""
-_LEASES = {"default-scheduler": "kube-scheduler"}
-"""The names of leases by scheduler; others are usually named as their scheduler."""
 NOMINATED = "is tried again soon if it preempted pods, else a plugin lets it wait there in Permit or PreBind"
 """What comes next for a nominated pod, if no pod on its node is terminating."""
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
@@ -126,22 +120,13 @@ def progress_notes(world: World, pod: PodInfo, result: Result, message: str) -> 
 
 def _lost_lease(world: World, pod: PodInfo) -> Iterator[str]:
     """Yield that the pod's scheduler doesn't renew its lease, if its name tells which one that is."""
-    name = _LEASES.get(pod.scheduler_name, pod.scheduler_name)
-    for key, raw in world.documents.get(LEASE, {}).items():
-        if key.rpartition("/")[2] != name:
-            continue
-        try:
-            spec = decode(Lease, raw).spec
-        except UndecodableObject:
-            continue  # an odd lease tells nothing
-        if spec is None or spec.renewTime is None:
-            continue
-        if world.handle.now() > spec.renewTime + timedelta(seconds=spec.leaseDurationSeconds or 0) + _SKEW:
-            holder = f" by {spec.holderIdentity}" if spec.holderIdentity else ""
-            yield (
-                f"no scheduler named {pod.scheduler_name} seems to be running: its lease {key} was last "
-                f"renewed at {rfc3339(spec.renewTime)}{holder}"
-            )
+    lease = lease_of(world, pod.scheduler_name)
+    if lease is not None and lease.lost:
+        holder = f" by {lease.holder}" if lease.holder else ""
+        yield (
+            f"no scheduler named {pod.scheduler_name} seems to be running: its lease {lease.key} was last "
+            f"renewed at {rfc3339(lease.renewed)}{holder}"
+        )
 
 
 def _next_try(world: World, condition: Any) -> str:

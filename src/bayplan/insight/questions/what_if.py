@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from rich.console import Group as Lines
@@ -17,7 +18,14 @@ from bayplan.insight.limits import Limits, Room
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
-from bayplan.insight.questions.outcomes import OutcomeComparison, after_scheduling, by_workload, compare, pending_in
+from bayplan.insight.questions.outcomes import (
+    OutcomeComparison,
+    PodChange,
+    after_scheduling,
+    by_workload,
+    compare,
+    pending_in,
+)
 from bayplan.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
@@ -35,9 +43,17 @@ class WhatIf(OutcomeComparison):
     steps: tuple[str, ...]
     emptied: tuple[str, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """See Answer. `summary`: what changes, in one sentence."""
+        return {"summary": summary(self._changed(), self.pending), **OutcomeComparison.to_dict(self)}
+
+    def _changed(self) -> list[PodChange]:
+        """The pods that don't only have another message."""
+        return [pod for pod in self.pods if pod.states != ("pending", "pending")]
+
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the changes, the workloads and pods, and the utilization."""
-        changed = [pod for pod in self.pods if wide or pod.states != ("pending", "pending")]
+        changed = self.pods if wide else self._changed()
         names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         return Lines(
