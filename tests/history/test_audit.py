@@ -81,6 +81,20 @@ def test_preempted_and_evicted_pods_say_so(tmp_path: Path) -> None:
     assert ends == {"victim": "PreemptionByScheduler", "evicted": "EvictionByEvictionAPI"}
 
 
+def test_a_delete_without_grace_is_the_end_whatever_grace_its_response_has(tmp_path: Path) -> None:
+    going = stored("web", 2, on="a", phase="Running")
+    going["metadata"] |= {"deletionTimestamp": at(36).isoformat(), "deletionGracePeriodSeconds": 30}
+    events = [
+        *story()[:1],
+        event(2, "create", "pods", "web", request=stored("web", 2), response=stored("web", 2), code=201),
+        event(3, "create", "pods", "web", subresource="binding", request=binding("web", "a"), code=201),
+        event(6, "delete", "pods", "web", request={"kind": "DeleteOptions"}, response=going),
+        event(9, "delete", "pods", "web", request={"gracePeriodSeconds": 0}, response=going),
+    ]
+    imported(tmp_path, events)
+    assert [row[:3] for row in rows_of(tmp_path / "h") if row[0] == "pod_ended"] == [("pod_ended", "web", 9.0)]
+
+
 def test_changes_at_level_request_are_applied(tmp_path: Path) -> None:
     events = [
         *story()[:1],

@@ -32,6 +32,7 @@ from bayplan.history.sources.audit_objects import (
     sent,
     stored,
     uid_of,
+    without_grace,
 )
 from bayplan.history.sources.problems import Problems
 from bayplan.history.sources.versions import KEPT
@@ -330,6 +331,8 @@ class AuditLog:
         elif "deletionTimestamp" not in obj["metadata"]:  # nothing had to wait: it was removed without being marked
             yield from self._removed(kind, key, event.time)
             return
+        elif kind is POD and grace_in(event) == 0:
+            obj = without_grace(obj)
         if reason != "Deleted":
             self._evicted.setdefault(key, reason)
         yield from self._stored(kind, obj, event.time)

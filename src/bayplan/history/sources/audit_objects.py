@@ -162,6 +162,11 @@ def after_delete(kind: Kind, obj: Document, grace: int | None, time: datetime, *
     return {**obj, "metadata": {**metadata, "deletionTimestamp": at, "deletionGracePeriodSeconds": seconds}}
 
 
+def without_grace(obj: Document) -> Document:
+    """A pod after a delete without a grace period, which waits for no kubelet, whatever its response says."""
+    return {**obj, "metadata": {**obj["metadata"], "deletionGracePeriodSeconds": 0}}
+
+
 def is_removed(kind: Kind, obj: Document) -> bool:
     """Whether this is the last version of an object: its deletion waits neither for a kubelet nor for a finalizer."""
     metadata = obj["metadata"]
