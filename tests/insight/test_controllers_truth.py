@@ -140,13 +140,13 @@ async def carry_out(client, change, hanging):
 
 
 def counted(pods, *, is_short):
-    """How many pods there are and have a node, in all and of each workload, and the nodes of the DaemonSet's pods.
+    """How many pods there are and have a node, how many each workload has, and the nodes of the DaemonSet's pods.
 
-    `is_short`: whether a quota may be too small for all. Which workload gets what it leaves is a race.
+    `is_short`: whether a quota may be too small for all. Which workload gets what it leaves is a race, and so is which
+    pods need room then.
     """
     sizes, nodes = Counter(owner for owner, _ in pods), Counter(on for owner, on in pods if owner == "agent")
-    total = len(pods), sum(bool(on) for _, on in pods)
-    return total if is_short else (*total, sizes, nodes)
+    return len(pods) if is_short else (len(pods), sum(bool(on) for _, on in pods), sizes, nodes)
 
 
 async def really_and_foretold(seed):
