@@ -95,8 +95,11 @@ def row(what, difference):
 @cases(
     "rows, said",
     {
-        "better": ([row("nodes, average", "-10%")], "X needs fewer nodes on average (9 instead of 10), and nothing"),
-        "worse": ([row("wait p95", "+3.0 s")], "X lets pods wait longer (p95) (9 instead of 10), and nothing"),
+        "better": (
+            [row("nodes, average", "-10%")],
+            "X needs fewer nodes on average (9 instead of 10), and none",
+        ),
+        "worse": ([row("wait p95", "+3.0 s")], "X lets pods wait longer (p95) (9 instead of 10), and none of nodes"),
         "both": (
             [row("cost", "-$2"), row("evictions", "-3"), row("never placed", "+1")],
             "X costs less (9 instead of 10) and evicts fewer pods (9 instead of 10), but leaves more pods",

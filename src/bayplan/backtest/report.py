@@ -120,14 +120,15 @@ def verdict(candidate: str, rows: Iterable[tuple[str, str, str, str]]) -> str:
     if not better and not worse:
         return f"{candidate} changes neither nodes, costs, waits, evictions nor pods without a node."
     if not better:
-        return f"{candidate} {_joined(worse)}, and nothing of what is compared gets better."
+        return f"{candidate} {_joined(worse)}, and {_OF_THESE} gets better."
     if not worse:
-        return f"{candidate} {_joined(better)}, and nothing of what is compared gets worse."
+        return f"{candidate} {_joined(better)}, and {_OF_THESE} gets worse."
     return f"{candidate} {_joined(better)}, but {_joined(worse)}."
 
 
 BEGIN = "%Y-%m-%d %H:%M UTC"
 """How answers say when a history begins."""
+_OF_THESE = "none of nodes, cost, waits, evictions and pods without a node"
 _VERDICTS = {
     "cost": ("costs less", "costs more"),
     "nodes, average": ("needs fewer nodes on average", "needs more nodes on average"),

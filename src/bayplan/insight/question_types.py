@@ -7,13 +7,13 @@ method of Insight that answers it, and `command` is what a person would type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ConfigurationError
 from bayplan.insight.answers import Progress, QuestionError, silent
+from bayplan.insight.cluster_questions import AskDoctor, AskUpgradePreview, AskUsage
 from bayplan.insight.insight import Insight
 from bayplan.insight.question_parameters import (
     BEFORE,
@@ -42,7 +42,6 @@ from bayplan.insight.question_parameters import (
 from bayplan.insight.questions.balance import Balance
 from bayplan.insight.questions.capacity import Capacity
 from bayplan.insight.questions.diff import Difference
-from bayplan.insight.questions.doctor import Doctor
 from bayplan.insight.questions.drain import Drain
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation
@@ -50,29 +49,10 @@ from bayplan.insight.questions.fit import Fit
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.scale_up import ScaleUp
 from bayplan.insight.questions.shrink import Shrink
-from bayplan.insight.questions.upgrade_preview import UpgradePreview, next_version
-from bayplan.insight.questions.usage import Requests
 from bayplan.insight.questions.what_if import WhatIf
 from bayplan.insight.questions.why_not import WhyNot
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.reading import SnapshotError
-from bayplan.versions import NEWEST, VERSIONS, emulated_version, gates_of, with_gangs
-
-
-class AskDoctor(Question, frozen=True, kw_only=True):
-    """Return what is wrong now: whether schedulers run, who waits and why, what holds the room, and what would help."""
-
-    name: ClassVar[str] = "doctor"
-    narrowing = "give a namespace"
-    namespace: AnyNamespace | None = None
-
-    def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Doctor:
-        """See Question."""
-        return insight.doctor(self.namespace, shown=shown, progress=progress)
-
-    def arguments(self) -> Iterator[str]:
-        """See Question."""
-        yield from ("doctor", *option("-n", self.namespace))
 
 
 class AskExplain(Question, frozen=True, kw_only=True):
@@ -401,26 +381,6 @@ class AskBalance(Question, frozen=True, kw_only=True):
         yield from option("--most", None if self.most == 1000 else self.most)
 
 
-class AskUsage(Question, frozen=True, kw_only=True):
-    """Return what pods request, by namespace, workload and priority, with the share of what the nodes have."""
-
-    name: ClassVar[str] = "usage"
-    narrowing = "give a namespace, a selector or one by"
-    namespace: AnyNamespace | None = None
-    selector: Selector = ""
-    by: Annotated[
-        list[Literal["namespace", "workload", "priority"]], Meta(max_length=3, description="By default, all of these.")
-    ] = []
-
-    def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Requests:
-        """See Question."""
-        return insight.usage(self.namespace, selecting(self.selector), by=self.by, shown=shown)
-
-    def arguments(self) -> Iterator[str]:
-        """See Question."""
-        yield from ("usage", *option("-n", self.namespace), *option("-l", self.selector), *each("--by", self.by))
-
-
 class AskDiff(Question, frozen=True, kw_only=True):
     """Return what changes to this cluster from an earlier one, or from its scheduler to another configuration."""
 
@@ -449,43 +409,6 @@ class AskDiff(Question, frozen=True, kw_only=True):
         """See Question."""
         yield from ("diff", *([] if self.before is None else [BEFORE]))
         yield from option("--config", None if self.configuration is None else CONFIG)
-
-
-class AskUpgradePreview(Question, frozen=True, kw_only=True):
-    """Return what another version of Kubernetes would decide differently, and which gates and changes cause it."""
-
-    name: ClassVar[str] = "upgrade-preview"
-    narrowing = "give a namespace or a selector"
-    to: Annotated[Name, Meta(description="The version. Default: the next one.", examples=[NEWEST])] | None = None
-    namespace: AnyNamespace | None = None
-    selector: Selector = ""
-
-    def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> UpgradePreview:
-        """See Question."""
-        selects, before = selecting(self.selector), insight.gates.version
-        try:
-            version = next_version(before) if self.to is None else emulated_version(self.to)
-        except ValueError as error:
-            raise QuestionError(f"to: {error}") from None
-        if version is None:
-            known = ", ".join(VERSIONS)
-            raise QuestionError(f"Kubernetes {before} is the newest version that is known; choose one of {known}")
-        try:
-            return insight.upgrade_preview(
-                with_gangs(gates_of(version)),
-                lambda pod: self.namespace in {None, pod.namespace} and selects(pod),
-                shown=shown,
-                progress=progress,
-            )
-        except ConfigurationError as error:
-            text = "; ".join(str(error).splitlines())
-            message = f"the scheduler's configuration isn't one of Kubernetes {version}: {text}"
-            raise QuestionError(message) from None
-
-    def arguments(self) -> Iterator[str]:
-        """See Question."""
-        yield from ("upgrade-preview", *option("--to", self.to))
-        yield from (*option("-n", self.namespace), *option("-l", self.selector))
 
 
 QUESTIONS: Mapping[str, type[Question]] = {

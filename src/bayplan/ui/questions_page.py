@@ -14,9 +14,9 @@ from bayplan.api.kinds import POD
 from bayplan.api.labels import InvalidSelector, parse_label_selector
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Answer, Progress
+from bayplan.insight.cluster_questions import AskUpgradePreview
 from bayplan.insight.owners import WORKLOADS, kind_called
 from bayplan.insight.question_parameters import pod_key
-from bayplan.insight.question_types import AskUpgradePreview
 from bayplan.manifest_files import ManifestError, objects_in, yaml_documents
 from bayplan.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.ui.app import PageError, Visit
