@@ -61,7 +61,8 @@ def run_limited(work: Callable[[Progress], T], limits: RunLimits, progress: Prog
     process.start()
     sending.close()
     try:
-        return _received(receiving, limits, progress)
+        found: T = _received(receiving, limits, progress)
+        return found
     finally:
         receiving.close()
         _end(process.pid or 0)

@@ -136,11 +136,11 @@ class Sweep:
             if row is not None:
                 self._rows[key] = row
         missing = [task for key, task in wanted.items() if key not in self._rows]
-        for row in self._told(self._workers.run(missing, self._results.uri) if missing else (), len(missing)):
-            if isinstance(row, SweepFailure):
-                self._failed[row.key] = row.problem
+        for found in self._told(self._workers.run(missing, self._results.uri) if missing else (), len(missing)):
+            if isinstance(found, SweepFailure):
+                self._failed[found.key] = found.problem
             else:
-                self._rows[row["key"]] = row
+                self._rows[found["key"]] = found
                 self._simulated += 1
         fault = next((fault for choice in choices if choice.now and (fault := self._fault(choice)) is not None), None)
         if fault is not None:
