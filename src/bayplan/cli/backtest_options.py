@@ -15,6 +15,7 @@ from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import read_scheduler, read_version, with_options
 from bayplan.cli.insight.messages import errors_reported, fail
 from bayplan.cli.shared_options import YAML_FILE, FilesOfKind
+from bayplan.file_replacement import replace_text
 
 if TYPE_CHECKING:
     from bayplan.backtest.comparison import Comparison
@@ -177,9 +178,9 @@ def _check_report(path: str | None) -> None:
 
 
 def write_text(option: str, path: str, text: str) -> None:
-    """Write the file that an option names."""
+    """Write the file that an option names, for its owner only: it has the names of a cluster."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        replace_text(Path(path), text, private=True)
     except OSError as error:
         fail(f"{option} {path}: {error.strerror or error}")
 

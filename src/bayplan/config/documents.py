@@ -117,6 +117,10 @@ def read_documents(text: str, source: str = "", first_line: int = 1) -> list[Doc
         raise _unreadable(f"{_explained(error)}{hint}", source, mark.line + first_line if mark else 0) from None
     except yaml.YAMLError as error:
         raise _unreadable(f"is not YAML: {' '.join(str(error).split())}", source) from None
+    except ConfigurationError:
+        raise
+    except (ValueError, LookupError, ArithmeticError, TypeError) as error:  # of tags, such as !!timestamp
+        raise _unreadable(f"has a value that is not of the type that it names: {error}", source) from None
     except RecursionError:
         raise _unreadable(f"is nested deeper than {DEEPEST} levels", source) from None
     finally:

@@ -65,10 +65,8 @@ def is_kwok_recording(path: Path) -> bool:
                     return True
                 after = file.read(_CHUNK)
                 before = before[-_OVERLAP:] + after if after else b""
-    except OSError:
+    except (OSError, UnusableFileError):
         return False
-    except UnusableFileError:
-        return True  # importing it says what is wrong
     return False
 
 

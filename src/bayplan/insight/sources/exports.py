@@ -108,7 +108,7 @@ def named(content: bytes) -> str:
         return "the output of `kubectl cluster-info dump`"
     try:
         fields = _fields.decode(as_json(content))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         fields = {name: msgspec.Raw(b"") for name in re.findall(_YAML_KEY, content.decode(errors="replace"))}
     if "kind" in fields:
         return ""

@@ -210,9 +210,8 @@ _item = msgspec.json.Decoder(_Item)
 
 def _json(name: str, content: bytes, skipped: Skipped) -> Iterator[Found]:
     """The objects in JSON: one document, or several in a row, with or without `---` between them."""
-    view, start, number = memoryview(content), 0, 1
+    view, start, number, line = memoryview(content), 0, 1, 1
     while start < len(content):
-        line = content.count(b"\n", 0, start) + 1
         where = f"{name}, document {number} (line {line})"
         try:
             end = start + _length(view[start:])
@@ -222,7 +221,9 @@ def _json(name: str, content: bytes, skipped: Skipped) -> Iterator[Found]:
         except RecursionError:
             raise SnapshotError(f"{where}: nested too deeply") from None
         separator = _SEPARATOR.match(content, end)
-        start, number = separator.end() if separator else end, number + 1
+        after = separator.end() if separator else end
+        line += content.count(b"\n", start, after)
+        start, number = after, number + 1
 
 
 def _length(document: memoryview) -> int:
