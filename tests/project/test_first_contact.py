@@ -49,10 +49,11 @@ def test_the_first_commands_of_the_readme(tmp_path):
     assert re.search(r"default/urgent  preempts  node-\d  +default/api-\w+-\w+\n", done.stdout)
     assert re.search(r"it evicted pods default/batch-\S+ default/batch-\S+ from node (node-\d) .*\n", done.stdout)
     assert re.search(r"pod default/urgent: it was placed on node node-\d\n", done.stdout)
+    assert "what would help (each was tried)" in done.stdout
     assert "pod/tiered condition met" in done.stdout
     assert 'deployment "nginx" successfully rolled out' in done.stdout
     printed = {line.rstrip() for line in done.stdout.splitlines()}
     shown = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert [len(block.splitlines()) for block in shown] == [3, 5, 16]
+    assert [len(block.splitlines()) for block in shown] == [5, 16]
     assert [line for block in shown for line in block.splitlines() if line not in printed] == []
     assert not (tmp_path / ".kube" / "config").exists()  # kubectl has its former context, which is none
