@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bayplan.cli.ending import Ending
+from bayplan.cli.ending import ProcessEnding
 from bayplan.cli.serving import run_until_done
 
 
@@ -23,7 +23,7 @@ def test_task_of_a_plugin_cannot_end_the_event_loop(error, caplog):
         for task in tasks:
             task.exception()
 
-    run_until_done(main(), Ending())
+    run_until_done(main(), ProcessEnding())
     assert done == [True, True]
     assert f"a task that a plugin created failed: {error.__name__}: oh" in caplog.text
 
@@ -33,5 +33,5 @@ def test_exit_of_the_main_coroutine_ends_the_loop():
         raise SystemExit(3)
 
     with pytest.raises(SystemExit) as ended:
-        run_until_done(main(), Ending())
+        run_until_done(main(), ProcessEnding())
     assert ended.value.code == 3

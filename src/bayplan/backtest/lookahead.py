@@ -12,7 +12,7 @@ import msgspec
 
 from bayplan.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE
 from bayplan.backtest.delays import RecordedDelays
-from bayplan.backtest.needs import UNREADABLE, Kin, Needs, RecordedPod
+from bayplan.backtest.needs import UNREADABLE, Kin, RecordedNeeds, RecordedPod
 from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
 from bayplan.history.ends import DISRUPTIONS, ENDS_BY_ITSELF, PREEMPTIONS
@@ -51,7 +51,7 @@ class Lookahead:
         self.odd: list[str] = []
         self._begin = history.begin
         self.delays = RecordedDelays()
-        self.needs = Needs(self.delays)
+        self.needs = RecordedNeeds(self.delays)
         self._seen: dict[str, RecordedPod] = {}
         self._node_pool: dict[str, NodePool] = {}
         self._daemons_for: dict[str, NodePool] = {}

@@ -114,7 +114,7 @@ class _Victim:
     replacement: RecordedPod | None = None
 
 
-class Needs:
+class RecordedNeeds:
     """Finds the needs of a history while that is read. Memory: what exists, what ended not long ago, and all victims.
 
     Attributes:

@@ -57,7 +57,7 @@ class Stream:
     `replaced`: those of them that have no nodes from the begin on; the pods of these nodes arrive then.
 
     Pods that ended by themselves run as long as they did, from when they get a node. What a scheduler preempted does
-    not end because of that, and its replacement does not arrive: see `Needs`. All others end when they did.
+    not end because of that, and its replacement does not arrive: see `RecordedNeeds`. All others end when they did.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ LAST_SECONDS = 1.0
 """Seconds at the end for the tasks and threads of plugins."""
 
 
-class Ending:
+class ProcessEnding:
     """Ends the process in time while it is entered. Threads that run before are none of a plugin."""
 
     def __init__(self) -> None:

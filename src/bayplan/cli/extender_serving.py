@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.ending import Ending
+from bayplan.cli.ending import ProcessEnding
 from bayplan.cli.serving import NoAccessError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
@@ -82,7 +82,7 @@ def serve(plugins: Sequence[str], config: str | None, options: ExtenderOptions) 
         build = _builder(reading, loaded)
         connected = options.watch or kubeconfig is not None or options.context is not None
         where = (kubeconfig, options.context) if connected else None
-        with Ending() as ending:
+        with ProcessEnding() as ending:
             run_until_done(_run(build, where, settings, _tls_config(options), ending), ending)
     except ConfigurationError as error:
         click.echo(str(error), err=True)
@@ -149,7 +149,7 @@ async def _run(
     connection: tuple[str | None, str | None] | None,
     settings: ServerSettings,
     tls_config: Mapping[str, str] | None,
-    ending: Ending,
+    ending: ProcessEnding,
 ) -> None:
     stop = stop_on_signals("open requests", ending)
     async with AsyncExitStack() as stack:

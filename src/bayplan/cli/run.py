@@ -18,7 +18,7 @@ from bayplan.cli.run_recording import RecordOptions
 from bayplan.cli.shared_options import plugin_option
 
 if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
-    from bayplan.cli.ending import Ending
+    from bayplan.cli.ending import ProcessEnding
     from bayplan.cli.run_preparation import Preparation
     from bayplan.client import HttpClient
     from bayplan.client.http import RequestObserver
@@ -128,9 +128,9 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
         _fail(*(f"{path}: {fault}" for fault in error.faults))
 
 
-def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -> None:
+def _run_until_done(scheduling: Callable[[ProcessEnding], Coroutine[Any, Any, None]]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
-    from bayplan.cli.ending import Ending
+    from bayplan.cli.ending import ProcessEnding
     from bayplan.cli.serving import NoAccessError, run_until_done
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
@@ -142,7 +142,7 @@ def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -
     from bayplan.service.serving.options import ServingError
 
     keep_heap()
-    with Ending() as ending:
+    with ProcessEnding() as ending:
         try:
             run_until_done(scheduling(ending), ending)
         except ConfigurationError as error:
@@ -167,7 +167,7 @@ async def _run(
     seed: int | None,
     recording: RecordOptions | None,
     dump_signal: DumpSignal,
-    ending: Ending,
+    ending: ProcessEnding,
 ) -> None:
     from bayplan.cli.run_recording import open_recorder, with_seed
     from bayplan.cli.run_reports import RunReports, report_recording, report_start, report_version

@@ -13,7 +13,7 @@ from bayplan.client import ApiError, Client, TransportError
 from bayplan.failures import Failures
 
 if TYPE_CHECKING:  # it imports plugins' types, which other commands don't need
-    from bayplan.cli.ending import Ending
+    from bayplan.cli.ending import ProcessEnding
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ LIMIT = 30.0
 """Seconds for which to wait for the first replies."""
 
 
-def run_until_done(main: Coroutine[Any, Any, None], ending: Ending) -> None:
+def run_until_done(main: Coroutine[Any, Any, None], ending: ProcessEnding) -> None:
     """Run a coroutine like `asyncio.run`, whatever the tasks that plugins create raise.
 
     A task that raises SystemExit or KeyboardInterrupt stops the event loop. It is started again, unless `main` or
@@ -108,7 +108,7 @@ async def _check_access(client: Client) -> None:
             raise NoAccessError(f"cannot reach the API server: {error}") from error
 
 
-def stop_on_signals(waiting_for: str, ending: Ending) -> asyncio.Event:
+def stop_on_signals(waiting_for: str, ending: ProcessEnding) -> asyncio.Event:
     """An event that the first SIGTERM or SIGINT sets. The second one exits at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

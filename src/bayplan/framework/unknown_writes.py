@@ -5,15 +5,10 @@
           │   no reply ──► read, until that has a reply ──► the object shows the write, or no request can change it now
           └───────────────────────┘ neither
 
-What an unknown write would change stays assumed: a device that is freed too early goes to two claims, and room that is
-freed too early to two pods. A read alone doesn't end that, because a request that was lost on its way can arrive after
-the read. So the same write is sent again, until a reply says what became of it. That reply holds for the earlier
-requests, too: after a success or a conflict, they meet a pod that has a node, or an object with another resource
-version; and what the server refuses, it refuses each time. The waits have no end while the server can't be reached, and
-nothing is kept once the outcome is known.
-
-The next leader doesn't know of these writes. A process that loses the lease stops sending, and one that exits with an
-unknown write lets its lease expire, so that late requests have that long to arrive.
+What an unknown write would change stays assumed: otherwise a device could go to two claims. A read alone doesn't end
+that, because a request can arrive after it. So the same write is sent again, until a reply says what became of it; that
+holds for the earlier requests, too. A process that loses the lease stops sending, and one that exits with an unknown
+write lets its lease expire, so that late requests have that long to arrive: the next leader doesn't know of them.
 """
 
 from __future__ import annotations
@@ -31,6 +26,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 log = logging.getLogger(__name__)
 
+# The reply to a repeated write holds for the earlier requests: after a success or a conflict, they meet a pod that has
+# a node, or an object with another resource version; and what the server refuses, it refuses each time. The waits have
+# no end while the server can't be reached, and nothing is kept once the outcome is known.
 _PAUSES = (0.1, 0.5, 1.0, 2.0)
 _LONGEST_PAUSE = 5.0
 _REPORTED_AFTER = 4

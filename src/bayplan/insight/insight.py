@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bayplan.api.kinds import DAEMON_SET, DEPLOYMENT, NODE, POD
+from bayplan.api.kinds import NODE, POD
 from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.resizes import APPLIED_TO_PODS
-from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.framework.profile import Profile
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.insight.answers import Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.insight.namespaces import check_namespace
 from bayplan.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.insight.usable import UsableObjects, without
-from bayplan.simulation.owners import owners_of
-from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
 
@@ -29,13 +24,13 @@ if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.insight.manifests import Manifests
     from bayplan.insight.questions.balance import Balance
     from bayplan.insight.questions.capacity import Capacity
-    from bayplan.insight.questions.change import Confirm, Help
     from bayplan.insight.questions.diff import Difference
     from bayplan.insight.questions.doctor import Doctor
     from bayplan.insight.questions.drain import Drain
     from bayplan.insight.questions.edits import Changes
     from bayplan.insight.questions.explain import Explanation
     from bayplan.insight.questions.fit import Fit
+    from bayplan.insight.questions.further_trials import FurtherTrials
     from bayplan.insight.questions.pending import PendingPods
     from bayplan.insight.questions.scale_up import ScaleUp
     from bayplan.insight.questions.shrink import Shrink
@@ -106,8 +101,9 @@ class Insight:
         from bayplan.insight.questions.explain import explain
 
         self.world.reset()
-        asked = self.pod(pod)
-        return explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, **self._trials())
+        return explain(
+            self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.arguments()
+        )
 
     def explain_all(
         self,
@@ -133,7 +129,7 @@ class Insight:
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
         found = explain_all(
-            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials()
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.arguments()
         )
         if not free or found.interrupted:
             return found
@@ -164,7 +160,9 @@ class Insight:
             hint = others_called(self.snapshot, self._pods, known, namespace, name)
             raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")
         what = f"{known.singular} {namespace}/{name}"
-        found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials())
+        found = explain_all(
+            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.arguments()
+        )
         return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
@@ -172,7 +170,7 @@ class Insight:
         from bayplan.insight.questions.why_not import why_not
 
         self.world.reset()
-        return why_not(self.world, self.pod(pod), node, progress, self._template_changes())
+        return why_not(self.world, self.pod(pod), node, progress, self._trials.confirm)
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
@@ -314,27 +312,12 @@ class Insight:
         `matches` chooses pods. `settings`: lines about what is set and `after` doesn't have. `shown`: as for
         `capacity`. Raises ConfigurationError if the configuration isn't one of that version.
         """
-        from bayplan.insight.questions.upgrade_preview import upgrade_preview
+        from bayplan.insight.questions.upgrade_preview import schedulers, upgrade_preview
 
         both = (self.gates, after)
-        worlds: dict[frozenset[str], World] = {}
-
-        def profiles(world: World, gates: FeatureGates) -> Mapping[str, Profile]:
-            configuration = self.configuration or usual_configuration(self.plugins, gates)
-            return build_profiles(configuration, world.handle, self.plugins, gates)
-
-        def scheduler(gates: FeatureGates) -> tuple[World, Mapping[str, Profile]]:
-            read = gates.on & APPLIED_TO_PODS
-            if read not in worlds:
-                world = worlds[read] = World(self.configuration, self.plugins, gates, seed=self.seed)
-                for each in both:  # so that the world has all kinds that either reads
-                    profiles(world, each)
-                world.move(self.snapshot.documents, self.snapshot.taken or datetime.now(UTC))
-            return worlds[read], profiles(worlds[read], gates)
-
         return upgrade_preview(
             self.snapshot,
-            scheduler,
+            schedulers(self.snapshot, self.configuration, self.plugins, both, self.seed),
             both,
             settings=settings,
             matches=matches,
@@ -409,7 +392,7 @@ class Insight:
             if self.world.state.nodes.position(name) is None:
                 raise QuestionError(no_node(name, self.nodes(), f" in {self._where}"))
         self.world.reset()
-        rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self._daemon_set_exists)
+        rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
         names = list(dict.fromkeys(nodes))
         return drain(self.world, names, rules, at_once=at_once, shown=shown, progress=progress)
 
@@ -431,7 +414,7 @@ class Insight:
         from bayplan.insight.questions.shrink import shrink
 
         self.world.reset()
-        rules = DrainRules(True, delete_emptydir_data, force, self._daemon_set_exists)
+        rules = DrainRules(True, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
         return shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
 
     def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
@@ -445,53 +428,20 @@ class Insight:
 
         return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
 
-    def _trials(self) -> dict[str, Any]:
-        """How changes that help a pod are tried further, and what else is tried."""
-        from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
+    @property
+    def _trials(self) -> FurtherTrials:
+        from bayplan.insight.questions.further_trials import FurtherTrials
 
-        confirm = self._template_changes()
-        with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
-        return {"confirm": confirm, "last": (with_class,), "more": (self._without_surge,)}
-
-    def _without_surge(self, world: World, pod: PodInfo, progress: Progress) -> Help | None:
-        if DEPLOYMENT.kind not in dict(owners_of(pod)):
-            return None
-        from bayplan.insight.questions.surge import without_surge  # imports controllers of the embedded cluster
-
-        return without_surge(world, pod, progress, snapshot=self.snapshot)
-
-    def _template_changes(self) -> Confirm:
-        def confirm(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:
-            if not found.change.edits:
-                return found
-            from bayplan.insight.questions.template_changes import TemplateChanges  # imports the embedded API server
-
-            return TemplateChanges(self.snapshot, self.seed, self.limits)(world, pod, found, progress)
-
-        return confirm
-
-    def _daemon_set_exists(self, key: str) -> bool:
-        """Whether a DaemonSet exists; True if the snapshot has none at all, as a dump of nodes and pods."""
-        known = self.snapshot.of_kind(DAEMON_SET)
-        return not known or key in known
+        return FurtherTrials(self.snapshot, self.seed, self.limits)
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
-        from bayplan.insight.questions.recorded_events import preempted_by
-
         pod = self.world.pod(key)
         if pod is not None:
             return pod
-        if (POD, key) in self.world.left_out:
-            raise QuestionError(f"pod {key} cannot be read: {self.world.left_out[POD, key]}")
-        if key in self.snapshot.of_kind(POD):
-            raise QuestionError(f"pod {key} has terminated")
-        preempted = preempted_by(self.snapshot, self.world, key)
-        if preempted:
-            raise QuestionError(f"pod {key} is gone: {preempted}")
-        namespace, _, name = key.rpartition("/")
-        hint = others_called(self.snapshot, self._pods, POD, namespace, name)
-        raise QuestionError(f"there is no pod {key} in {self._where}{hint}")
+        from bayplan.insight.absent_pods import why_absent
+
+        raise QuestionError(why_absent(self.snapshot, self.world, key, self._where))
 
     @property
     def _pods(self) -> Mapping[str, PodInfo]:

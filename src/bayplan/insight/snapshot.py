@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bayplan.api.kinds import Kind, name_of
+from bayplan.api.kinds import DAEMON_SET, Kind, name_of
 from bayplan.insight.sources.documents import collect, identify
 from bayplan.insight.sources.reading import Documents, Gap, Progress, Reading, SnapshotError
 from bayplan.versions import FollowedVersion, version_followed
@@ -194,6 +194,11 @@ class Snapshot:
     def of_kind(self, kind: Kind) -> Mapping[str, bytes]:
         """The objects of a kind by key, as JSON; empty if there are none."""
         return self.documents.get(kind, _NONE)
+
+    def may_have_daemon_set(self, key: str) -> bool:
+        """Whether a DaemonSet exists; True if the snapshot has none at all, as a dump of nodes and pods."""
+        known = self.of_kind(DAEMON_SET)
+        return not known or key in known
 
     def document(self, kind: Kind, key: str) -> dict[str, Any] | None:
         """An object as a document with `apiVersion` and `kind`; None if there is no such object."""

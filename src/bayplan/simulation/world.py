@@ -23,13 +23,12 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import collector_paused
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.executor.handlers import ObjectHandler, PodHandler, Receiver, SentNode
 from bayplan.executor.intake import Intake
 from bayplan.executor.runtime import MoveOnEvent, Only
 from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.events import ClusterEvent
-from bayplan.framework.gangs import Gang
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.pod_run import PodRun
 from bayplan.framework.profile import Point, Profile
@@ -45,6 +44,7 @@ from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.held_nominations import HeldNominations
 from bayplan.simulation.pending import PendingPodsOfWorld
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
+from bayplan.simulation.world_nodes import NodesOfWorld
 from bayplan.simulation.writes import StoreClient
 from bayplan.versions import FeatureGates
 
@@ -126,7 +126,7 @@ class World:
             forget=lambda _: None,
             gates=gates,
         )
-        self._pods, self._nodes = PodHandler(receiver), _Nodes(receiver, self._leave_out)
+        self._pods, self._nodes = PodHandler(receiver), NodesOfWorld(receiver, self._leave_out)
         self._others: dict[Kind, ObjectHandler] = {}
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
 
@@ -361,13 +361,6 @@ class World:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
         return unit_of(pod, self.profiles[pod.scheduler_name], self._pending.pending)
 
-    def gang_of(self, pod: PodInfo) -> Gang | None:
-        """Return the gang of a pending pod; None if it is in none, or if the plugin that knows fails."""
-        try:
-            return self.unit_of(pod).gang
-        except PluginError:
-            return None
-
     def alike(self, pod: PodInfo) -> Hashable | None:
         """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
 
@@ -440,17 +433,6 @@ class World:
         except StopIteration as end:
             plan: Plan = end.value
             return plan
-
-
-class _Nodes(NodeHandler):
-    """Handles nodes; those with an invalid value are problems."""
-
-    def __init__(self, receiver: Receiver, leave_out: Callable[[Kind, str, str], None]) -> None:
-        super().__init__(receiver)
-        self._leave_out = leave_out
-
-    def invalid(self, key: str, error: ValueError) -> None:
-        self._leave_out(NODE, key, str(error))
 
 
 _NONE: Mapping[str, bytes] = MappingProxyType({})

@@ -27,7 +27,7 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.candidates_of_preemption import preemption_notes
 from bayplan.insight.questions.change import Attempt, Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
-from bayplan.insight.questions.gangs import MissingMember, fewer_members, ungating
+from bayplan.insight.questions.gangs import MissingMember, fewer_members, gang_of, ungating
 from bayplan.insight.questions.notes import bypassing_notes, message_of, notes_of
 from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
@@ -189,7 +189,7 @@ def explain(
         if resize is not None:
             notes, victims, trials = resize
             found = replace(found, notes=(*notes, *found.notes), victims=victims, preemption=trials)
-        waits = world.gate_of(pod) is not None or world.gang_of(pod) is not None
+        waits = world.gate_of(pod) is not None or gang_of(world, pod) is not None
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             first += fewer_members(world, pod, missing)

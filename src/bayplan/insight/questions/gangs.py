@@ -31,6 +31,14 @@ _PLACEMENTS = 10
 """The most placements in one note."""
 
 
+def gang_of(world: World, pod: PodInfo) -> Gang | None:
+    """Return the gang of a pending pod; None if it is in none, or if the plugin that knows fails."""
+    try:
+        return world.unit_of(pod).gang
+    except PluginError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class MissingMember:
     """The first member of a gang that finds no node.
@@ -44,7 +52,7 @@ class MissingMember:
     @classmethod
     def of(cls, world: World, pod: PodInfo) -> MissingMember | None:
         """Return the missing member of a pod's gang; None without a gang, or if the gang fits or wasn't tried."""
-        if world.gang_of(pod) is None:
+        if gang_of(world, pod) is None:
             return None
         plan = world.attempt(world.unit_of(pod))
         missing = plan.shortfall.next if plan.shortfall is not None else None
@@ -81,7 +89,7 @@ class MissingMember:
 
 def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> Iterator[Change]:
     """Yield the change with which a pod's gang needs only as many pods as there are, or as find a node."""
-    gang = world.gang_of(pod)
+    gang = gang_of(world, pod)
     plugin: Any = None if gang is None else world.unit_of(pod).named_by
     if gang is None or not implements(plugin, FewerMembers):
         return
@@ -105,14 +113,14 @@ def finished_members(world: World, gang: Gang) -> Iterator[PodInfo]:
             pod = PodInfo.from_raw(raw)
         except ValueError:
             continue
-        of = world.gang_of(pod) if pod.terminated and pod.scheduler_name in world.profiles else None
+        of = gang_of(world, pod) if pod.terminated and pod.scheduler_name in world.profiles else None
         if of is not None and (of.name, of.pod_group) == (gang.name, gang.pod_group):
             yield pod
 
 
 def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
     """Yield how many members there are, and who is missing."""
-    gang = world.gang_of(pod)
+    gang = gang_of(world, pod)
     if gang is None:
         return
     pending, gated = len(world.unit_of(pod).pending), len(gang.gated)
@@ -128,7 +136,7 @@ def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
 
 def ungating(world: World, pod: PodInfo) -> Iterator[Change]:
     """Yield the removal of the gates of all members of a pod's gang."""
-    gang = world.gang_of(pod)
+    gang = gang_of(world, pod)
     if gang is None or {member.uid for member in gang.gated} <= {pod.uid}:
         return
     documents, texts = [], []

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from rich.text import Text
 from bayplan.api.kinds import GATED_KINDS, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.api.volumes import claim_name, class_of_claim, full_name, volume_name
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import APPLIED_TO_PODS
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.framework.calling import call
 from bayplan.framework.profile import Point, Profile
 from bayplan.insight.answers import Answer, Progress, listed, plural, silent
@@ -33,6 +36,7 @@ from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision, Outcome
 from bayplan.simulation.evictions import remove
 from bayplan.simulation.owners import references_in, workload_of
+from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import CHANGES, GATES, GONE_METRICS, VERSIONS, FeatureGates, GoneMetric
 
@@ -237,6 +241,31 @@ def upgrade_preview(
         ),
         shown=shown,
     )
+
+
+def schedulers(
+    snapshot: Snapshot,
+    configuration: KubeSchedulerConfiguration | None,
+    plugins: Sequence[ExtraPlugin],
+    both: tuple[FeatureGates, FeatureGates],
+    seed: int,
+) -> Callable[[FeatureGates], Scheduler]:
+    """Return the schedulers of some gates. Those that read pods in the same way share a world."""
+    worlds: dict[frozenset[str], World] = {}
+
+    def profiles(world: World, gates: FeatureGates) -> Mapping[str, Profile]:
+        return build_profiles(configuration or usual_configuration(plugins, gates), world.handle, plugins, gates)
+
+    def scheduler(gates: FeatureGates) -> Scheduler:
+        read = gates.on & APPLIED_TO_PODS
+        if read not in worlds:
+            world = worlds[read] = World(configuration, plugins, gates, seed=seed)
+            for each in both:  # so that the world has all kinds that either reads
+                profiles(world, each)
+            world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+        return worlds[read], profiles(worlds[read], gates)
+
+    return scheduler
 
 
 def _toggled(gates: FeatureGates, name: str) -> FeatureGates:

@@ -20,6 +20,7 @@ from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.change import Confirm, Help, accepted
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.explain import decision_of, preemption_trials
+from bayplan.insight.questions.gangs import gang_of
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.insight.questions.trying import what_would_help
 from bayplan.insight.tables import table
@@ -129,7 +130,7 @@ def _rejection(world: World, pod: PodInfo, decision: Decision | None, node_name:
     if decision is None or world.gate_of(pod) is not None:
         return None
     simulation = Simulation(world)
-    if world.gang_of(pod) is None:
+    if gang_of(world, pod) is None:
         if decision.node is None:
             return None
         status = simulation.rejection_on(decision, node_name)
