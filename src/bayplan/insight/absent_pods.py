@@ -9,8 +9,8 @@ from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
 
 
-def why_absent(snapshot: Snapshot, world: World, key: str, where: str) -> str:
-    """Return why the pod `namespace/name` isn't in the world of a snapshot. `where`: what the snapshot is called."""
+def why_absent(snapshot: Snapshot, world: World, key: str) -> str:
+    """Return why the pod `namespace/name` isn't in the world of a snapshot."""
     if (POD, key) in world.left_out:
         return f"pod {key} cannot be read: {world.left_out[POD, key]}"
     if key in snapshot.of_kind(POD):
@@ -19,4 +19,4 @@ def why_absent(snapshot: Snapshot, world: World, key: str, where: str) -> str:
     if preempted:
         return f"pod {key} is gone: {preempted}"
     namespace, _, name = key.rpartition("/")
-    return f"there is no pod {key} in {where}{others_called(snapshot, world.state.objects[POD], POD, namespace, name)}"
+    return f"there is no pod {key} in {snapshot.title}{others_called(snapshot, world.state.objects[POD], POD, namespace, name)}"

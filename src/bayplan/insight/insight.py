@@ -124,7 +124,7 @@ class Insight:
         from bayplan.insight.questions.pending import explain_all
 
         self.world.reset()
-        check_namespace(self.world, self.snapshot, namespace, self._where)
+        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
@@ -158,7 +158,9 @@ class Insight:
         pods = owned_by(self.snapshot, self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
             hint = others_called(self.snapshot, self._pods, known, namespace, name)
-            raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")
+            raise QuestionError(
+                f"there is no {known.singular} {namespace}/{name} with pods in {self.snapshot.title}{hint}"
+            )
         what = f"{known.singular} {namespace}/{name}"
         found = explain_all(
             self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.arguments()
@@ -257,7 +259,9 @@ class Insight:
         known = {group.pool for group in node_groups(self.world)}
         for pool in pools:
             if pool not in known:
-                raise QuestionError(f"there is no pool {pool} in {self._where}{did_you_mean(pool, sorted(known))}")
+                raise QuestionError(
+                    f"there is no pool {pool} in {self.snapshot.title}{did_you_mean(pool, sorted(known))}"
+                )
         expansion = None if objects is None else self._manifests(progress).expand(objects)
         limits = PoolLimits(most, price_of)
         return scale_up(
@@ -282,7 +286,7 @@ class Insight:
             if grouping not in GROUPINGS:
                 raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
         self.world.reset()
-        check_namespace(self.world, self.snapshot, namespace, self._where)
+        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
         pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
         return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
 
@@ -390,7 +394,7 @@ class Insight:
 
         for name in nodes:
             if self.world.state.nodes.position(name) is None:
-                raise QuestionError(no_node(name, self.nodes(), f" in {self._where}"))
+                raise QuestionError(no_node(name, self.nodes(), f" in {self.snapshot.title}"))
         self.world.reset()
         rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
         names = list(dict.fromkeys(nodes))
@@ -441,12 +445,8 @@ class Insight:
             return pod
         from bayplan.insight.absent_pods import why_absent
 
-        raise QuestionError(why_absent(self.snapshot, self.world, key, self._where))
+        raise QuestionError(why_absent(self.snapshot, self.world, key))
 
     @property
     def _pods(self) -> Mapping[str, PodInfo]:
         return self.world.state.objects[POD]
-
-    @property
-    def _where(self) -> str:
-        return self.snapshot.source or "the snapshot"

@@ -195,6 +195,11 @@ class Snapshot:
         """The objects of a kind by key, as JSON; empty if there are none."""
         return self.documents.get(kind, _NONE)
 
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.source or "the snapshot"
+
     def may_have_daemon_set(self, key: str) -> bool:
         """Whether a DaemonSet exists; True if the snapshot has none at all, as a dump of nodes and pods."""
         known = self.of_kind(DAEMON_SET)
