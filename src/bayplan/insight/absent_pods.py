@@ -19,4 +19,5 @@ def why_absent(snapshot: Snapshot, world: World, key: str) -> str:
     if preempted:
         return f"pod {key} is gone: {preempted}"
     namespace, _, name = key.rpartition("/")
-    return f"there is no pod {key} in {snapshot.title}{others_called(snapshot, world.state.objects[POD], POD, namespace, name)}"
+    hint = others_called(snapshot, world.state.objects[POD], POD, namespace, name)
+    return f"there is no pod {key} in {snapshot.title}{hint}"

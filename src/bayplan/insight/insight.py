@@ -101,9 +101,7 @@ class Insight:
         from bayplan.insight.questions.explain import explain
 
         self.world.reset()
-        return explain(
-            self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.arguments()
-        )
+        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.all())
 
     def explain_all(
         self,
@@ -129,7 +127,7 @@ class Insight:
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
         found = explain_all(
-            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.arguments()
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.all()
         )
         if not free or found.interrupted:
             return found
@@ -163,7 +161,7 @@ class Insight:
             )
         what = f"{known.singular} {namespace}/{name}"
         found = explain_all(
-            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.arguments()
+            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
         )
         return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
 

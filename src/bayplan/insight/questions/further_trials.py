@@ -25,7 +25,7 @@ class FurtherTrials:
     seed: int
     limits: Limits
 
-    def arguments(self) -> dict[str, Any]:
+    def all(self) -> dict[str, Any]:
         """Return the arguments of `explain` about further trials."""
         with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=self.confirm)
         return {"confirm": self.confirm, "last": (with_class,), "more": (self.without_surge,)}
