@@ -23,7 +23,7 @@ from bayplan.plugin import Plugin
 class Prefer(Plugin):
     name = "Prefer"
 
-    def score(self, cycle, pod, nodes):
+    def score_nodes(self, cycle, pod, nodes):
         return (nodes.label_in("kubernetes.io/hostname", ["n0"]) * 100).astype("int64")
 """
 PACK = "NodeResourcesFit.scoringStrategy.type=MostAllocated"

@@ -207,13 +207,13 @@ def test_ray_simulates_again_what_a_killed_worker_had(folder, monkeypatch):
 
     simulate_and_write = workers.simulate_and_write
 
-    def killed_once(task, uri):
+    def killed_once(task, uri, limits):
         """Kill the process the first time that it has a task: a worker that is lost half-way."""
         mark = Path(uri) / f"killed-{task.key}"
         if task.seed == 1 and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return simulate_and_write(task, uri)
+        return simulate_and_write(task, uri, limits)
 
     monkeypatch.setattr(workers, "simulate_and_write", killed_once)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

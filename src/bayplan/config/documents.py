@@ -21,6 +21,8 @@ from bayplan.config.errors import ConfigurationError, path_prefixes
 MOST_BYTES = 10_000_000
 MOST_VALUES = 200_000
 """Counted with aliases expanded, because a few lines can expand to billions of values."""
+MOST_PARTS = 50_000
+"""Lines and commas: what has more takes long to parse, and no configuration has as many."""
 DEEPEST = 100
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -94,6 +96,8 @@ def read_documents(text: str, source: str = "", first_line: int = 1) -> list[Doc
 
     Raises ConfigurationError if there is none, or if one isn't a mapping. Reports duplicate keys in `faults`.
     """
+    if text.count("\n") + text.count(",") > MOST_PARTS:
+        raise _unreadable(f"has more than {MOST_PARTS:,} lines and values: expected a configuration", source)
     unprintable = yaml.reader.Reader.NON_PRINTABLE.search(text)
     if unprintable:
         line = text.count("\n", 0, unprintable.start()) + first_line

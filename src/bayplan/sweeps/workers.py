@@ -39,11 +39,18 @@ class SweepFailure(msgspec.Struct, frozen=True):
 
 
 def simulate_and_write(task: SweepTask, uri: str, limits: RunLimits) -> SweepRow | SweepFailure:
-    """Simulate a task, in a process with limits if it has plugins, and write its run."""
+    """Simulate a task, in a process with limits if it has plugins, and write its run.
+
+    Plugins that fail are a SweepFailure. Raises BacktestError with one line about input that can't be used.
+    """
+    own = bool(task.choice.plugins)
     try:
-        row = run_limited(lambda _: run_task(task), limits) if task.choice.plugins and can_fork() else run_task(task)
+        row = run_limited(lambda _: run_task(task), limits) if own and can_fork() else run_task(task)
     except (BacktestError, HistoryError, ConfigurationError, PluginLoadError, ParametersError, ValueError) as error:
-        return SweepFailure(task.key, f"{task.choice.label}: {' '.join(str(error).split())}")
+        problem = f"{task.choice.label}: {' '.join(str(error).split())}"
+        if not own:
+            raise BacktestError(problem) from None
+        return SweepFailure(task.key, problem)
     SweepResults(uri).write(row)
     return row
 

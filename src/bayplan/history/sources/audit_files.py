@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from io import SEEK_END, BufferedReader, RawIOBase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -27,6 +28,8 @@ HTTP_FAILURE = 300
 LONGEST_LINE = 64 * 2**20
 """Bytes of a line. A file in one piece may be as large as this, too."""
 _CHUNK = 2**18
+_MOST_BAD_LINES = 100_000
+"""A file of which most lines are not JSON is given up after so many."""
 _LISTS = ("items", "events", "logEvents", "records", "results", "entries", "value")
 """The fields in which exports have lists of events."""
 _TEXTS = ("message", "@message", "log", "log_s", "textPayload")
@@ -154,14 +157,19 @@ def _lines(name: str, file: BufferedReader, problems: Problems) -> Iterator[tupl
             return
         lines = iter(whole.splitlines(keepends=True))
     else:
-        lines = iter((first, *iter(lambda: file.readline(LONGEST_LINE), b"")))
+        lines = chain((first,), iter(lambda: file.readline(LONGEST_LINE), b""))
+    bad = 0
     for number, line in enumerate(lines, start=1):
+        if bad > _MOST_BAD_LINES and bad > number / 2:
+            problems.add("most lines are not JSON: the rest of the file is left out", name)
+            return
         where = f"{name} line {number}"
         start = line.find(b"{")
         if not line.strip():
             continue
         value = _decoded(line[start:]) if start >= 0 else None
         if value is None:
+            bad += 1
             cut = start >= 0 and not line.endswith(b"\n")
             problems.add("a line is cut off: left out" if cut else "a line is not JSON: left out", where)
         else:
