@@ -160,9 +160,17 @@ class _Merged:
             raise ConfigError(f"{where}: {what} {name!r}: {error}") from None
 
 
+_MOST_BYTES, _MOST_PARTS = 16 * 2**20, 50_000
+"""The bytes of a kubeconfig, and its lines and commas: those of a thousand clusters. YAML is parsed slowly."""
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_bytes())
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES or content.count(b"\n") + content.count(b",") > _MOST_PARTS:
+            raise ConfigError(f"{path}: the file is too large for a kubeconfig")
+        document = yaml.safe_load(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the kubeconfig: {error.strerror or error}") from error
     except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from io import SEEK_END, BufferedReader, RawIOBase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -156,7 +157,7 @@ def _lines(name: str, file: BufferedReader, problems: Problems) -> Iterator[tupl
             return
         lines = iter(whole.splitlines(keepends=True))
     else:
-        lines = iter((first, *iter(lambda: file.readline(LONGEST_LINE), b"")))
+        lines = chain((first,), iter(lambda: file.readline(LONGEST_LINE), b""))
     bad = 0
     for number, line in enumerate(lines, start=1):
         if bad > _MOST_BAD_LINES and bad > number / 2:
