@@ -222,7 +222,7 @@ def test_group_is_gated_while_its_victims_are_evicted():
     assert stage.plugin.pre_enqueue(two) is None
     stage.gang = Gang("us", stage.gang.members, 1, pod_group="default/us")
     assert stage.decide("p1") == ["p1"]
-    stage.state.preemptions.begin(one.uid)
+    stage.state.preemptions.begin(one.uid, "uid-us")
     gated = "waiting for the preemption for this pod group to be finished"
     assert stage.plugin.pre_enqueue(two).message == gated
     assert stage.plugin.pre_enqueue(make_pod("another")) is None

@@ -114,6 +114,7 @@ COMMANDS = (
     "why urgent --recording night --moved",
     "why urgent --recording night --evicted",
     "explain urgent --from night",
+    "doctor --from night",
     "explain --from night",
     "explain urgent --from night --at 2020-01-01T00:00:00Z",
     "explain urgent --from night --scheduler-name bayplan-scheduler",

@@ -83,6 +83,7 @@ class Setting:
         self.victims = victims
         for victim in victims:
             state.set_pod(victim)
+            state.objects[POD].set(victim.key, victim)
         preemption = DefaultPreemption(OfflineHandle(state))
         profile = Profile("test", {Point.QUEUE_SORT: [Sort()], Point.FILTER: [Fits()], Point.PRE_ENQUEUE: [preemption]})
         self.services = Services.of(self.client, clock, state=state)
@@ -117,6 +118,7 @@ class Setting:
     def went(self, victim):
         """The watch reports the deletion of a victim."""
         self.state.remove_pod(victim.uid)
+        self.state.objects[POD].remove(victim.key)
         self.queue.move_on_event(ASSIGNED_POD_DELETE, victim, None, self.clock.monotonic())
 
     def requests(self):

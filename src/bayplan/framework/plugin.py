@@ -25,9 +25,11 @@ class Plugin:
         def normalize_scores(self, cycle, pod, scores, nodes) -> Int64
         def reserve(self, cycle, pod, node_name) -> Answer
         def unreserve(self, cycle, pod, node_name) -> None
+        def contends(self, pod, other) -> bool
         def release(self, cycle, pod, node_name) -> None
         def permit(self, cycle, pod, node_name) -> Answer | Wait
         def gang_of(self, pod) -> Gang | None
+        def fewer_members(self, gang, number) -> Remedy | None
         def queued_with(self, pod) -> Hashable
         def gang_decided(self, gang, outcome, message) -> None
         def gang_give_back(self, gang, rejected) -> Status | None
