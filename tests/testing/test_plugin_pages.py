@@ -88,8 +88,7 @@ def test_the_page_has_every_extension_point(page):
     missing = [
         form.__name__
         for form in forms
-        if form not in NOT_SHOWN
-        and not any(issubclass(_class(each), form) for each in plugins_of(page).values())
+        if form not in NOT_SHOWN and not any(issubclass(_class(each), form) for each in plugins_of(page).values())
     ]
     assert missing == []
     text = PAGE.read_text(encoding="utf-8")

@@ -76,7 +76,8 @@ class MomentsOfHistory:
         history = moments.history
         self.source = history.source
         self.steps: Sequence[Step] = moments.steps
-        unplaced = (_UNPLACED,) if history.synthetic else ()
+        placed = not history.synthetic or any(step.what is What.PLACED for step in moments.steps)
+        unplaced = () if placed else (_UNPLACED,)
         self.notes: Sequence[str] = (*map(str, history.gaps), *history.notes, *unplaced, *history.problems)
         self.time, self.at, self.snapshot = moments.time, moments.at, moments.snapshot
         self._moments = moments
