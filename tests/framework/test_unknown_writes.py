@@ -170,3 +170,9 @@ def test_cancellation_ends_it_at_once(carried_out, times):
         return task.cancelled()
 
     assert in_virtual_time(story())
+
+
+def test_error_keeps_its_cause():
+    sent = [error_of(CONFLICT)]
+    error = in_virtual_time(outcome(Scripted(sent, [OVERTAKEN])))
+    assert (error, error.__cause__) == (sent[0], CONFLICT)

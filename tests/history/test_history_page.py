@@ -60,6 +60,7 @@ def test_the_commands_of_the_page_run(place: Path) -> None:
     assert {path.name for path in place.iterdir()} >= {"from-audit", "from-metrics", "from-trace", "made-up"}
 
 
+@pytest.mark.timeout(300)
 def test_each_question_has_the_answer_of_the_page(place: Path) -> None:
     section = PAGE[PAGE.index(QUESTIONS) : PAGE.index("## The format")]
     found = re.findall(r"^```(sh|text)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)

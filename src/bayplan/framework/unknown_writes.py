@@ -137,7 +137,9 @@ class _Writing(Generic[T]):
                 return outcome
             ends = found is None or write.is_ruled_out(found) or not may_arrive or _is_refused(failure)
             if ends or not self._may_repeat():
-                raise failure if isinstance(failure, Exception) else RuledOut from failure
+                if isinstance(failure, Exception):
+                    raise failure
+                raise RuledOut from failure
             level = logging.WARNING if number == _REPORTED_AFTER else logging.DEBUG
             log.log(level, "%s may still be carried out, sending it again: %s", write.name, failure)
             await self._pause(pause)
