@@ -42,26 +42,26 @@ class Ending:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while not self._left.is_set():
+        while True:
             try:
                 with self._lock:
                     self._left.set()
-                    _raise_in(self._thread, None)  # one that was raised just now and hasn't arrived
+                # One that was raised just now arrives at the next turn of a loop. It isn't taken back: CPython 3.11
+                # would remember that there is one for a thread, and all threads would look for it from then on.
+                for _ in range(2):
+                    pass
+                return
             except EndedError:
                 continue
 
     def _watch(self) -> None:
-        waited = 0.0
-        while not self._left.wait(_POLL):
-            waited += _POLL if self._over() else 0.0
+        waited, pause = 0.0, _POLL
+        while not self._left.wait(pause):
+            waited += pause if self._over() else 0.0
             if waited >= self._grace:
+                pause = self._grace
                 with self._lock:
                     if not self._left.is_set():
-                        _raise_in(self._thread, EndedError)
-
-
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next step, or with None, don't raise one that hasn't arrived."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
-    )
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                            ctypes.c_ulong(self._thread), ctypes.py_object(EndedError)
+                        )
