@@ -14,12 +14,12 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support.assistants import called
 from tests.support.served_questions import small_cluster
 
+from bayplan.asking.asking import Asking
+from bayplan.asking.served_questions import ServedQuestions
+from bayplan.asking.sources import FileSource
 from bayplan.assistants.http import serving
 from bayplan.assistants.server import AssistantServer
 from bayplan.insight import Insight, Snapshot
-from bayplan.serve.questions import ServedQuestions
-from bayplan.ui.asking import Asking
-from bayplan.ui.sources import FileSource
 
 TOKEN = "a-token-of-the-test"
 WITH = {"Authorization": f"Bearer {TOKEN}"}
@@ -48,7 +48,7 @@ async def connected(url, **options):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_client_lists_tools_and_asks(mode, monkeypatch):
-    monkeypatch.setattr("bayplan.serve.replies.PAUSE", 0.001)
+    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.001)
     told = []
 
     async def tell(_done, _total, text):

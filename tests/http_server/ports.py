@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tests.support.certificates import Authority
 
 from bayplan import Plugin
+from bayplan.asking.sources import FileSource
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.http import listener
 from bayplan.extender.plugins import profile_of_plugins
@@ -19,7 +20,6 @@ from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingOptions
 from bayplan.service.serving.server import EndpointServer
 from bayplan.ui.server import serving
-from bayplan.ui.sources import FileSource
 
 TOKEN = "secret"
 

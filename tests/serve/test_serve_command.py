@@ -17,12 +17,12 @@ from tests.support.commands import bayplan
 from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
+from bayplan.asking import asking
+from bayplan.asking.sources import ClusterSource, FileSource
 from bayplan.insight import Snapshot
 from bayplan.insight.sources.rights import FOLLOWED
-from bayplan.serve import answering
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui.sources import ClusterSource, FileSource
 
 PRINTED = re.compile(r"url: (\S+)\ntoken: (.+)\n")
 
@@ -109,7 +109,7 @@ def test_bad_input_is_one_message(file, tmp_path, arguments, message):
 
 
 async def test_cluster_that_is_not_read_yet_is_503(monkeypatch):
-    monkeypatch.setattr(answering, "PATIENCE", 0.05)
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
 
     class Unread(FileSource):
         async def ready(self):

@@ -15,9 +15,9 @@ from tests.support.assistants import assistant, called, refused
 from tests.support.commands import bayplan
 from tests.support.served_questions import served_objects, small_cluster
 
+from bayplan.asking.replies import LINES
 from bayplan.backtest.questions import history_questions
 from bayplan.insight import Insight, Snapshot
-from bayplan.serve.replies import LINES
 from bayplan.simulation.happenings import PodArrives
 from bayplan.testing import make_pod
 
@@ -74,7 +74,7 @@ async def test_openapi_document_has_it_only_with_a_history(folder):
 
 
 async def test_progress_is_streamed_and_others_are_answered_meanwhile(folder, monkeypatch):
-    monkeypatch.setattr("bayplan.serve.replies.PAUSE", 0.0)
+    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.0)
 
     def slow(*_, progress, **__):
         while True:

@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 from mcp import Client
 
+from bayplan.asking.asking import Asking
+from bayplan.asking.running import following
+from bayplan.asking.served_questions import HistoryQuestions, ServedQuestions
+from bayplan.asking.sources import FileSource
 from bayplan.assistants.server import AssistantServer
 from bayplan.insight import Insight, Snapshot
-from bayplan.serve.questions import HistoryQuestions, ServedQuestions
-from bayplan.ui.asking import Asking
-from bayplan.ui.running import following
-from bayplan.ui.sources import FileSource
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
+from bayplan.asking.sources import FileSource
 from bayplan.insight import Insight, Snapshot
 from bayplan.serve.server import serving
-from bayplan.ui.sources import FileSource
 
 ZONE = "topology.kubernetes.io/zone"
 

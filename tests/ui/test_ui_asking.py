@@ -8,10 +8,11 @@ import aiohttp
 import pytest
 from served_page import node, pod, served, served_objects
 
+from bayplan.asking.asking import Asking
+from bayplan.asking.sources import FileSource
+from bayplan.asking.worker import TooLongError
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.answers import Stopped
-from bayplan.ui.asking import Asking, TooLongError
-from bayplan.ui.sources import FileSource
 
 
 def asking(longest=30.0):

@@ -5,11 +5,11 @@ import pytest
 from served_page import node, pod, small_cluster, stateful_set
 
 from bayplan.api.kinds import POD
+from bayplan.asking.sources import ClusterSource, FileSource
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing.in_memory import load, make_client
 from bayplan.ui import app, pages
 from bayplan.ui.server import serving
-from bayplan.ui.sources import ClusterSource, FileSource
 
 pytestmark = [
     pytest.mark.browser,

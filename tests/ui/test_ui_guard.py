@@ -5,7 +5,8 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from served_page import served_objects, small_cluster
 
-from bayplan.ui.guard import Guard, is_loopback
+from bayplan.asking.guard import is_loopback
+from bayplan.ui.guard import CookieGuard
 
 TOKEN = "secret-token"
 COOKIE = {"Cookie": f"bayplan={TOKEN}"}
@@ -15,7 +16,7 @@ OWN = {"Origin": "http://127.0.0.1:80"}
 def ask(address="127.0.0.1", path="/", host="127.0.0.1:80", method="GET", query="", headers=None):
     """The status and the headers of the refusal of a request; 200 if it is let in."""
     target = f"{path}?{query}" if query else path
-    response = Guard(TOKEN, address).refusal(
+    response = CookieGuard(TOKEN, address).refusal(
         make_mocked_request(method, target, headers={"Host": host, **(headers or {})})
     )
     if response is None:
@@ -114,7 +115,7 @@ def test_forms_are_those_of_the_page(headers, status):
 def test_link_of_another_site_asks_nothing_and_can_be_followed(site):
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
     for given in (headers, {**headers, **COOKIE}):
-        response = Guard(TOKEN, "127.0.0.1").refusal(
+        response = CookieGuard(TOKEN, "127.0.0.1").refusal(
             make_mocked_request("GET", "/what-if?cordon=a&x=%22%3E", headers={"Host": "localhost", **given})
         )
         assert response.status == 403

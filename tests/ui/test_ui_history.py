@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from served_page import Page, served_objects, small_cluster
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.asking.sources import stamp
+from bayplan.asking.worker import TooLongError
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.prices import Prices
@@ -21,7 +23,6 @@ from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound,
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.reading import History
 from bayplan.ui import moments as ui_moments
-from bayplan.ui.sources import stamp
 
 PAGES = (
     "/",
@@ -267,7 +268,7 @@ def _unreachable(*_):
 async def test_moment_that_takes_too_long_is_one_message(day):
     sources = ui_moments.MomentSources(ui_moments.MomentsOfHistory(HistoryMoments(History.open(day))), longest=-1.0)
     sources.moments.snapshot = lambda number, progress: progress("begun")
-    with pytest.raises(ui_moments.TooLongError, match="moment 3 can't be reached within"):
+    with pytest.raises(TooLongError, match="moment 3 can't be reached within"):
         await sources.of(3).ready()
     sources.close()
 

@@ -9,14 +9,14 @@ from served_page import GPU, node, pod, served
 
 from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, POD, SECRET
 from bayplan.api.times import rfc3339
+from bayplan.asking import events as events_module
+from bayplan.asking.sources import ClusterSource, FileSource
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.insight import Snapshot
 from bayplan.insight.sources.rights import ROLE, cluster_role
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import events as events_module
 from bayplan.ui.object_yaml import object_yaml
-from bayplan.ui.sources import ClusterSource, FileSource
 
 TAKEN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

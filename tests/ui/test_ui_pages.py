@@ -6,9 +6,10 @@ import pytest
 from served_page import node, page_of, pod, served, served_objects, small_cluster, stateful_set
 from tests.support.tables import cases
 
+from bayplan.asking import sources
+from bayplan.asking.sources import FileSource
 from bayplan.insight import Snapshot
-from bayplan.ui import pages, sources
-from bayplan.ui.sources import FileSource
+from bayplan.ui import pages
 
 PAGES = {
     "plan": "/",

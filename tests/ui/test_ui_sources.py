@@ -9,6 +9,8 @@ from served_page import node, served
 from tests.support.waiting import until
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
+from bayplan.asking import asking, sources
+from bayplan.asking.sources import ClusterSource, FileSource
 from bayplan.client import connect
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.in_memory import InMemoryClient
@@ -16,9 +18,7 @@ from bayplan.insight import Insight, Snapshot
 from bayplan.insight.sources.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import app, sources
 from bayplan.ui.server import serving
-from bayplan.ui.sources import ClusterSource, FileSource
 
 
 @asynccontextmanager
@@ -138,7 +138,7 @@ async def test_kind_that_may_not_be_read_is_a_gap_and_shown():
 
 
 async def test_page_says_why_the_cluster_is_not_read(monkeypatch):
-    monkeypatch.setattr(app, "PATIENCE", 0.2)
+    monkeypatch.setattr(asking, "PATIENCE", 0.2)
     client = make_client(make_node("a"))
     client.transport.faults.add(Fault(verb="list", resource="pods", answer=403, message="no right to list pods"))
     async with serving(ClusterSource(client), Insight(Snapshot())) as url, aiohttp.ClientSession() as session:

@@ -4,11 +4,11 @@ import pytest
 from served_page import node, page_of, pod, served, served_objects
 
 from bayplan.api.kinds import DEPLOYMENT
+from bayplan.asking.sources import ClusterSource
 from bayplan.devcluster.apiserver import Fault
 from bayplan.insight.sources.rights import EFFECTS
 from bayplan.testing.in_memory import make_client
 from bayplan.ui import workloads_page
-from bayplan.ui.sources import ClusterSource
 
 HASH = "5d4f8c7b9d"
 

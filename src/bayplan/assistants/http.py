@@ -18,15 +18,13 @@ from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from multidict import CIMultiDict
 
+from bayplan.asking.asking import Asking
+from bayplan.asking.guard import BearerGuard
+from bayplan.asking.replies import BODY_LIMIT, HEADERS, LIMITS, ServeError, encoded, guarded, reply
+from bayplan.asking.running import host_of, running
 from bayplan.assistants.malformed import refused
 from bayplan.assistants.server import AssistantServer
-from bayplan.http_server import BodyError, HttpServer, Limits, bind, quoted
-from bayplan.serve.app import BODY_LIMIT
-from bayplan.serve.guard import BearerGuard
-from bayplan.serve.replies import FAILED, HEADERS, ServeError, encoded, error_reply, reply
-from bayplan.serve.server import LIMITS
-from bayplan.ui.asking import Asking
-from bayplan.ui.running import host_of, running
+from bayplan.http_server import HttpServer, Limits, bind, quoted
 
 PATH = "/mcp"
 
@@ -66,30 +64,20 @@ class _Application:
         self._limits = limits
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            refusal = self._guard.refusal(request.headers)
-            if refusal is not None:
-                raise ServeError(refusal.status, refusal.message, refusal.headers)
-            if request.path != PATH:
-                raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {quoted(request.path)}; assistants use {PATH}")
-            if request.method != "POST":
-                raise ServeError(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} requires POST", {"Allow": "POST"})
-            body = await self.http.body(request)
-            error = refused(body)
-            if error is not None:
-                return reply(encoded(error), HTTPStatus.BAD_REQUEST)
-            exchange = _Exchange(request, body, self._limits.response)
-            await self._manager.handle_request(exchange.scope(), exchange.receive, exchange.send)
-            return exchange.response
-        except ServeError as error:
-            return error_reply(error)
-        except BodyError as error:
-            return error_reply(ServeError(HTTPStatus(error.status), str(error), {"Connection": "close"}))
-        except ConnectionError:
-            raise  # the client has gone
-        except Exception:
-            log.exception("%s failed", quoted(request.path))
-            return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
+        return await guarded(request, self._guard, self._handle)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path != PATH:
+            raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {quoted(request.path)}; assistants use {PATH}")
+        if request.method != "POST":
+            raise ServeError(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} requires POST", {"Allow": "POST"})
+        body = await self.http.body(request)
+        error = refused(body)
+        if error is not None:
+            return reply(encoded(error), HTTPStatus.BAD_REQUEST)
+        exchange = _Exchange(request, body, self._limits.response)
+        await self._manager.handle_request(exchange.scope(), exchange.receive, exchange.send)
+        return exchange.response
 
 
 class _Exchange:

@@ -10,7 +10,7 @@ import msgspec
 from mcp import types
 from pydantic import ValidationError
 
-from bayplan.serve.replies import encoded, one_line
+from bayplan.asking.replies import encoded, one_line
 
 
 def refused(message: bytes) -> dict[str, Any] | None:

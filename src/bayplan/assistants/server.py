@@ -11,11 +11,11 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from bayplan.asking.replies import FAILED, ServeError, one_line, telling
+from bayplan.asking.served_questions import ServedQuestions
 from bayplan.assistants.malformed import Wire
 from bayplan.assistants.tools import INSTRUCTIONS, asked, failed, result, tool
 from bayplan.insight.answers import Progress, QuestionError
-from bayplan.serve.questions import ServedQuestions
-from bayplan.serve.replies import FAILED, ServeError, one_line, telling
 
 log = logging.getLogger(__name__)
 

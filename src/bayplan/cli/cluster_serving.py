@@ -154,10 +154,10 @@ async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin], gates: F
 @asynccontextmanager
 async def _page(kubeconfig: Path, plugins: Sequence[ExtraPlugin]) -> AsyncGenerator[str]:
     """Serve the page of `bayplan ui` about the cluster. Yields its address."""
+    from bayplan.asking.sources import ClusterSource
     from bayplan.client import connect
     from bayplan.insight import Insight, Snapshot
     from bayplan.ui.server import serving
-    from bayplan.ui.sources import ClusterSource
 
     insight = Insight(Snapshot(), None, plugins)
     async with connect(kubeconfig) as client:

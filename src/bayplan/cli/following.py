@@ -20,9 +20,9 @@ from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.api.kinds import Kind
+    from bayplan.asking.sources import Source
     from bayplan.client import HttpClient
     from bayplan.insight import Insight
-    from bayplan.ui.sources import Source
 
 LOOPBACK = "127.0.0.1"
 _SHORTEST = 16
@@ -109,8 +109,8 @@ async def check_readable(client: HttpClient, *kinds: Kind) -> None:
 async def followed_source(followed: Followed, insight: Insight, stack: AsyncExitStack) -> Source:
     """Return the source that the options name."""
     from bayplan.api.kinds import NODE
+    from bayplan.asking.sources import ClusterSource, FileSource
     from bayplan.client import connect
-    from bayplan.ui.sources import ClusterSource, FileSource
 
     source = followed.source
     if followed.moment is not None:

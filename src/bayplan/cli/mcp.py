@@ -31,8 +31,8 @@ from bayplan.cli.insight.follow_options import Followed, follow_options
 from bayplan.cli.insight.messages import fail
 
 if TYPE_CHECKING:
+    from bayplan.asking.asking import Asking
     from bayplan.assistants.server import AssistantServer
-    from bayplan.ui.asking import Asking
 
 Command = Callable[..., Any]
 
@@ -125,12 +125,12 @@ def _need_extra() -> None:
 
 
 async def _mcp(followed: Followed, longest: float, folder: str, where: _Streams | _Port) -> None:
+    from bayplan.asking.asking import Asking
+    from bayplan.asking.running import following
+    from bayplan.asking.served_questions import HistoryQuestions, ServedQuestions
     from bayplan.assistants.server import AssistantServer
     from bayplan.backtest.errors import BacktestError
     from bayplan.insight import Insight, Snapshot
-    from bayplan.serve.questions import HistoryQuestions, ServedQuestions
-    from bayplan.ui.asking import Asking
-    from bayplan.ui.running import following
 
     def make() -> Insight:
         return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)

@@ -17,10 +17,10 @@ from bayplan.cli.insight.messages import fail
 from bayplan.cli.insight.progress import reporting
 
 if TYPE_CHECKING:
+    from bayplan.asking.sources import Source
     from bayplan.cli.insight.moments import MomentFile
     from bayplan.ui.moments import MomentSources
     from bayplan.ui.shadow_file import ShadowFile
-    from bayplan.ui.sources import Source
 
 
 @click.command()

@@ -10,18 +10,17 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from bayplan.http_server import BodyError, HttpServer, Limits, quoted
+from bayplan.asking.answering import QUESTION_STATUSES, answer, answer_schema, ready
+from bayplan.asking.asking import Asking
+from bayplan.asking.guard import BearerGuard
+from bayplan.asking.replies import BODY_LIMIT, JSON, ServeError, encoded, guarded, reply
+from bayplan.asking.routing import Routes
+from bayplan.asking.served_questions import ServedQuestions
+from bayplan.http_server import HttpServer, Limits, quoted
 from bayplan.insight.question_parameters import Question
-from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, ready
-from bayplan.serve.guard import BearerGuard
 from bayplan.serve.openapi import document
 from bayplan.serve.operations import Call, HttpOperation, find
-from bayplan.serve.questions import ServedQuestions
-from bayplan.serve.replies import FAILED, JSON, ServeError, encoded, error_reply, reply
-from bayplan.ui.asking import Asking
 
-BODY_LIMIT = 16 * 2**20
-"""Bytes of a body."""
 _CLUSTER = {
     "type": "object",
     "properties": {
@@ -71,25 +70,16 @@ class ServeApplication:
             *(_question(name, body, self._question) for name, body in questions.types.items()),
             *more,
         ]
+        self._routes = Routes((each.method, each.path, each) for each in self.operations)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
-        try:
-            refusal = self._guard.refusal(request.headers)
-            if refusal is not None:
-                raise ServeError(refusal.status, refusal.message, refusal.headers)
-            operation, parts = find(self.operations, request)
-            body = None if operation.body is None else await self._body(request, operation.body)
-            return await operation.handle(Call(request, parts, body))
-        except ServeError as error:
-            return error_reply(error)
-        except BodyError as error:
-            return error_reply(ServeError(HTTPStatus(error.status), str(error), {"Connection": "close"}))
-        except ConnectionError:
-            raise  # the client has gone
-        except Exception:
-            log.exception("%s failed", quoted(request.path))
-            return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
+        return await guarded(request, self._guard, self._handle)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        operation, parts = await find(self._routes, request)
+        body = None if operation.body is None else await self._body(request, operation.body)
+        return await operation.handle(Call(request, parts, body))
 
     async def _body(self, request: web.BaseRequest, body: type[msgspec.Struct]) -> Any:
         """The body of a request as a value. Raises ServeError or BodyError."""

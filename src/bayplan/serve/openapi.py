@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import fields
 
+from bayplan.asking.replies import JSON, LINES, TEXT
+from bayplan.asking.schemas import schemas_of
 from bayplan.insight.question_parameters import Question
 from bayplan.serve.operations import HttpOperation
-from bayplan.serve.replies import JSON, LINES, TEXT
-from bayplan.serve.schemas import schemas_of
 
 VERSION = "3.1.0"
 _SCHEMAS = "#/components/schemas/"

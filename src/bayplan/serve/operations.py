@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote
 
 from aiohttp import web
 from msgspec import Struct
 
+from bayplan.asking.replies import ServeError
+from bayplan.asking.routing import Routes, UnknownRoute
 from bayplan.http_server import quoted
-from bayplan.serve.replies import ServeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +54,15 @@ class HttpOperation:
         """The names of the variable parts of the path."""
         return re.findall(r"\{(\w+)\}", self.path)
 
-    def match(self, parts: Sequence[str]) -> dict[str, str] | None:
-        """Return the variable parts of a path; None for another path."""
-        wanted = self.path.split("/")[1:]
-        if len(wanted) != len(parts):
-            return None
-        found = {}
-        for want, part in zip(wanted, parts, strict=True):
-            if want.startswith("{"):
-                found[want.strip("{}")] = part
-            elif want != part:
-                return None
-        return found
 
-
-def find(operations: Iterable[HttpOperation], request: web.BaseRequest) -> tuple[HttpOperation, dict[str, str]]:
+async def find(operations: Routes[HttpOperation], request: web.BaseRequest) -> tuple[HttpOperation, Mapping[str, str]]:
     """Return the operation of a request, and the variable parts of its path. Raises ServeError."""
-    parts = [unquote(part) for part in request.rel_url.raw_path.split("/")[1:]]
-    methods = []
-    for operation in operations:
-        found = operation.match(parts)
-        if found is not None:
-            if operation.method == request.method:
-                return operation, found
-            methods.append(operation.method)
-    if methods:
-        allowed = ", ".join(methods)
-        message = f"{quoted(request.path)} requires {allowed}"
-        raise ServeError(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
-    raise ServeError(HTTPStatus.NOT_FOUND, f"there is no {quoted(request.path)}; /openapi.json tells what there is")
+    try:
+        return await operations.find(request.method, request.rel_url.raw_path)
+    except UnknownRoute as error:
+        if error.allowed:
+            allowed = ", ".join(error.allowed)
+            message = f"{quoted(request.path)} requires {allowed}"
+            raise ServeError(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed}) from None
+        message = f"there is no {quoted(request.path)}; /openapi.json tells what there is"
+        raise ServeError(HTTPStatus.NOT_FOUND, message) from None

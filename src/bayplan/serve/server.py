@@ -6,17 +6,17 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from bayplan.asking.asking import Asking
+from bayplan.asking.guard import BearerGuard
+from bayplan.asking.replies import LIMITS
+from bayplan.asking.running import host_of, running
+from bayplan.asking.served_questions import HistoryQuestions, ServedQuestions
+from bayplan.asking.sources import Source
+from bayplan.asking.worker import LONGEST
 from bayplan.http_server import Limits, bind
 from bayplan.insight import Insight
 from bayplan.serve.app import ServeApplication
-from bayplan.serve.guard import BearerGuard
-from bayplan.serve.questions import HistoryQuestions, ServedQuestions
 from bayplan.serve.transaction_operations import TransactionOperations
-from bayplan.ui.asking import LONGEST, Asking
-from bayplan.ui.running import host_of, running
-from bayplan.ui.sources import Source
-
-LIMITS = Limits(connections=512, bodies=128 * 2**20)
 
 
 @asynccontextmanager

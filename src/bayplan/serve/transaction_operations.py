@@ -13,16 +13,16 @@ from typing import Annotated, Any
 from aiohttp import web
 from msgspec import Meta, Struct
 
+from bayplan.asking.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
+from bayplan.asking.asking import Asking
+from bayplan.asking.replies import ServeError, encoded, reply
+from bayplan.asking.worker import Worker
 from bayplan.insight import Insight
 from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.question_parameters import ObjectList
 from bayplan.insight.question_types import QUESTIONS, AskFit, CommonChanges
-from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
 from bayplan.serve.operations import Call, HttpOperation
-from bayplan.serve.replies import ServeError, encoded, reply
 from bayplan.serve.transactions import Transaction, Transactions
-from bayplan.serve.worker import Worker
-from bayplan.ui.asking import Asking
 
 MOST = 16
 """The most open transactions."""
@@ -73,7 +73,7 @@ class TransactionOperations:
         self._asking = asking
         self._make = make
         self._patience = patience
-        self._worker = Worker(longest)
+        self._worker = Worker("transactions", longest)
         self._transactions: Transactions | None = None
         self._open: dict[str, _Open] = {}
 
@@ -181,7 +181,7 @@ class TransactionOperations:
     async def _done(self, call: Call, step: Callable[[Transaction, Progress], object]) -> web.Response:
         """Take a step of a transaction, and return its status."""
         opened = self._find(call)
-        await answered(self._worker.run(lambda told: step(opened.transaction, told)))
+        await answered(self._worker.run(lambda told: step(opened.transaction, told), renew=self._renew))
         return _reply(call.parts["id"], opened)
 
     async def _answer(self, call: Call, step: Callable[[Transaction, Progress], Any]) -> web.StreamResponse:
@@ -189,7 +189,7 @@ class TransactionOperations:
         opened = self._find(call)
 
         async def ask(form: Callable[[Answer], bytes], tell: Progress) -> bytes:
-            run = self._worker.run(lambda told: form(step(opened.transaction, told)), tell)
+            run = self._worker.run(lambda told: form(step(opened.transaction, told)), tell, self._renew)
             return await answered(run)
 
         return await answer(call.request, ask, self._patience)
@@ -200,6 +200,9 @@ class TransactionOperations:
             message = "there is no such transaction: it was ended, or its time is over"
             raise ServeError(HTTPStatus.NOT_FOUND, message)
         return opened
+
+    def _renew(self) -> None:
+        self._all().renew()
 
     def _all(self) -> Transactions:
         if self._transactions is None:

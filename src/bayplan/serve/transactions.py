@@ -28,6 +28,8 @@ from bayplan.serve.placing import Placing
 
 T = TypeVar("T")
 
+_LOST = "a step of this transaction was ended before it was complete: roll it back, or begin another transaction"
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionState:
@@ -46,11 +48,15 @@ class TransactionState:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """An open what-if. `committed`: what a rollback leads back to. `now`: with what was done since then."""
+    """An open what-if. `committed`: what a rollback leads back to. `now`: with what was done since then.
+
+    `lost`: whether a step was ended where what was done since then is in an unknown state.
+    """
 
     committed: TransactionState
     now: TransactionState
     placing: Placing | None = None
+    lost: bool = False
 
 
 class Transactions:
@@ -70,6 +76,15 @@ class Transactions:
         randomness = random.Random(self._insight.seed).getstate()
         state = TransactionState(snapshot, randomness, Room(self._insight.limits))
         return Transaction(state, state)
+
+    def renew(self) -> None:
+        """Use another Insight like this one, because a step was ended where the world is in an unknown state."""
+        if self._held is not None:
+            self._held.lost = True
+            self._held.placing = None
+            self._held = None
+        self._insight = self._insight.renewed()
+        self._world = self._insight.world
 
     def end(self, transaction: Transaction) -> None:
         """Forget a transaction."""
@@ -145,6 +160,7 @@ class Transactions:
         """Undo what was done since the last commit, or since the beginning."""
         transaction.now = transaction.committed
         transaction.placing = None
+        transaction.lost = False
         if self._held is transaction:
             self._load(transaction)
 
@@ -172,6 +188,8 @@ class Transactions:
         """Let the world hold the cluster of a transaction."""
         if self._held is transaction:
             return
+        if transaction.lost:
+            raise QuestionError(_LOST)
         if self._held is not None:
             self._settle(self._held)
         self._load(transaction)

@@ -5,11 +5,10 @@ A page is a function of a `Visit`, and a line in `routes.py`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import mimetypes
 import zlib
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -21,20 +20,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayplan.api.durations import human
 from bayplan.api.times import with_zone
+from bayplan.asking.asking import Asking, Question, UnreadError
+from bayplan.asking.routing import Routes, UnknownRoute
+from bayplan.asking.sources import Source
 from bayplan.http_server import BodyError, HttpServer, Limits, quoted
 from bayplan.insight import QuestionError, Snapshot
 from bayplan.ui.addresses import at_moment, link, moment_of, root_of, time_text, with_root
-from bayplan.ui.asking import Asking, Question
 from bayplan.ui.filters import UnknownName
-from bayplan.ui.guard import HEADERS, Guard
+from bayplan.ui.guard import HEADERS, CookieGuard
 from bayplan.ui.moments import MomentSources
 from bayplan.ui.shadow_file import ShadowFile
-from bayplan.ui.sources import Source
 
 T = TypeVar("T")
 
-PATIENCE = 5.0
-"""Seconds to wait for the first snapshot. The browser then asks again."""
 GONE_PAUSE = 5
 """Seconds between two checks for a pod or a node that is gone."""
 FORM_LIMIT = 64 * 1024
@@ -47,7 +45,7 @@ log = logging.getLogger(__name__)
 Page = Callable[..., Awaitable[web.Response]]
 """A page: gets the visit, and the variable parts of the path."""
 Route = tuple[str, str, Page]
-"""A method, a path whose variable parts are `*`, and the page."""
+"""A method, a path whose variable parts are in braces, and the page."""
 
 _STATIC = Path(__file__).with_name("static")
 
@@ -61,7 +59,7 @@ class PageError(Exception):
 
 
 class Application:
-    """Answers requests with pages. `http` serves it. `token`, `address` and `cookie`: see `Guard`."""
+    """Answers requests with pages. `http` serves it. `token`, `address` and `cookie`: see `CookieGuard`."""
 
     def __init__(
         self,
@@ -80,8 +78,8 @@ class Application:
         self.moments = moments
         self.basket_cookie = f"{cookie}-basket"
         self.http = HttpServer(self.handle, log=log, limits=limits, body_limit=FORM_LIMIT, cancels=True)
-        self._guard = Guard(token, address, cookie)
-        self._routes = routes
+        self._guard = CookieGuard(token, address, cookie)
+        self._routes = Routes(routes)
         self.templates = Environment(
             loader=PackageLoader("bayplan.ui"),
             autoescape=True,
@@ -105,7 +103,7 @@ class Application:
         try:
             if visit.missing:
                 raise QuestionError(visit.missing)
-            page, parts = self._find(visit)
+            page, parts = await self._find(visit)
             if self.moments is not None and not visit.root and page is not static:
                 return visit.redirect(at_moment(self.moments.first_shown, visit.with_query()))
             return await page(visit, *parts)
@@ -122,20 +120,17 @@ class Application:
             log.exception("%s failed", quoted(request.path))
             return visit.error(HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
-    def _find(self, visit: Visit) -> tuple[Page, list[str]]:
+    async def _find(self, visit: Visit) -> tuple[Page, Iterable[str]]:
         """The page of a request, and the parts of its path that are variable. Raises PageError."""
-        request = visit.request
-        parts = [unquote(part) for part in visit.raw_path.split("/")[1:]]
-        methods = set()
-        for method, path, page in self._routes:
-            wanted = path.split("/")[1:]
-            if len(wanted) == len(parts) and all(want in {"*", part} for want, part in zip(wanted, parts, strict=True)):
-                if method == request.method or (method, request.method) == ("GET", "HEAD"):
-                    return page, [part for want, part in zip(wanted, parts, strict=True) if want == "*"]
-                methods.add(method)
-        if methods:
-            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, f"{visit.path} requires {', '.join(sorted(methods))}")
-        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {visit.path}")
+        method = "GET" if visit.request.method == "HEAD" else visit.request.method
+        try:
+            page, parts = await self._routes.find(method, visit.raw_path)
+        except UnknownRoute as error:
+            if error.allowed:
+                message = f"{visit.path} requires {', '.join(error.allowed)}"
+                raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, message) from None
+            raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {visit.path}") from None
+        return page, parts.values()
 
 
 class Visit:
@@ -182,15 +177,12 @@ class Visit:
         """Return the cluster as it is now, or was at the moment. Raises PageError or QuestionError."""
         source = self.source
         try:
-            async with asyncio.timeout(PATIENCE):
-                await source.ready()
-        except TimeoutError:
-            reasons = "; ".join(self.asking.problems_of(source)) or "large clusters take up to half a minute"
-            message = f"the cluster has not been read yet: {reasons}"
-            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
+            snapshot = await self.asking.read(source)
+        except UnreadError as error:  # the browser asks again
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         if self._version is None:
             self._version = source.version
-        return source.snapshot()
+        return snapshot
 
     async def ask(self, key: Hashable, question: Question[T]) -> T:
         """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""

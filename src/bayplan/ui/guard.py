@@ -5,14 +5,13 @@ The token comes in the printed address once, then in a cookie. Other requests ge
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
-import socket
 from html import escape
 from http import HTTPStatus
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from aiohttp import web
+
+from bayplan.asking.guard import ELSEWHERE, OwnNames, is_same_host, same_token
 
 PARAMETER = "token"
 HEADERS = {
@@ -24,35 +23,10 @@ HEADERS = {
 }
 """The headers of every response."""
 
-_LOCAL_NAMES = {"localhost", "ip6-localhost"}
 _READING = {"GET", "HEAD"}
-ELSEWHERE = {"cross-site", "same-site"}
-"""What browsers send as Sec-Fetch-Site if another site, or another port of this machine, led to the request."""
 
 
-class OwnNames:
-    """The Host headers that a server on `address` answers to.
-
-    A name in the header could be an attacker's that resolves to this address (DNS rebinding). So the header must be
-    this machine's name, or an IP address: of the loopback interface if the server listens there.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._loopback = is_loopback(address)
-        self._names = _LOCAL_NAMES if self._loopback else _LOCAL_NAMES | {socket.gethostname().lower(), address.lower()}
-
-    def __contains__(self, header: str) -> bool:
-        name = header.rpartition("]")[0].removeprefix("[") if "]" in header else header.partition(":")[0]
-        if name.lower() in self._names:
-            return True
-        try:
-            address = ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return address.is_loopback or not self._loopback
-
-
-class Guard:
+class CookieGuard:
     """Refuses requests. `address` is the one that the server listens on; `token` is what requests must have.
 
     The Host header must be one of `OwnNames`.
@@ -92,25 +66,12 @@ class Guard:
         return same_token(given, self._token)
 
 
-def same_token(given: str, token: str) -> bool:
-    """Return whether a token is the given one, in a time that doesn't depend on where they differ."""
-    return hmac.compare_digest(given.encode(errors="replace"), token.encode())
-
-
-def is_loopback(address: str) -> bool:
-    """Return whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address.lower() in _LOCAL_NAMES
-
-
 def _is_same_origin(request: web.BaseRequest, host: str) -> bool:
     """Whether a page of this server sends the request. Browsers say that in one of two headers."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         return site == "same-origin"
-    return urlsplit(request.headers.get("Origin", "")).netloc.lower() == host.lower()
+    return is_same_host(request.headers.get("Origin", ""), host)
 
 
 def _without_token(request: web.BaseRequest) -> str:

@@ -7,24 +7,24 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
 from bayplan.api.kinds import Kind
+from bayplan.asking.asking import Asking
+from bayplan.asking.events import Events, snapshot_events
+from bayplan.asking.worker import LONGEST, Worker
 from bayplan.backtest.differences import next_difference
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.steps import NextDifference, Step, What
-from bayplan.insight import Insight, QuestionError, Stopped
+from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress
 from bayplan.insight.snapshot import Snapshot
 from bayplan.latest import Latest
 from bayplan.recording.files import RecordingError
 from bayplan.replay.policies import Policy
 from bayplan.replay.recorded_moments import RecordingMoments
-from bayplan.ui.asking import LONGEST, Asking, TooLongError
-from bayplan.ui.events import Events, snapshot_events
 
 SEARCHED = 15.0
 """Seconds after which a search for the next difference says how far it has come."""
@@ -181,10 +181,8 @@ class MomentSources:
         self.moments = moments
         self.first_shown = len(moments) if first_shown is None else first_shown
         self.differences: Latest[int, str] = Latest(_DIFFERENCES)
-        self._longest = longest
         self._sources: Latest[int, MomentSource] = Latest(_KEPT)
-        self._thread = ThreadPoolExecutor(1, "moments")
-        self._closed = threading.Event()
+        self._worker = Worker("moments", longest)
 
     def missing(self, number: int) -> str:
         """Why there is no moment of a number; "" if there is one."""
@@ -223,21 +221,12 @@ class MomentSources:
 
     def read(self, number: int) -> asyncio.Future[Snapshot]:
         """Read the cluster at a moment, in the thread."""
-        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._read, number)
+        late = f"moment {number:,} can't be reached within {self._worker.longest:g} s"
+        reading = self._worker.start(
+            lambda progress: self.moments.snapshot(number, progress), stop=threading.Event(), late=late
+        )
         reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return reading
-
-    def _read(self, number: int) -> Snapshot:
-        end = time.monotonic() + self._longest
-
-        def progress(_: str) -> None:
-            if self._closed.is_set() or time.monotonic() > end:
-                raise Stopped
-
-        try:
-            return self.moments.snapshot(number, progress)
-        except Stopped:
-            raise TooLongError(f"moment {number:,} can't be reached within {self._longest:g} s") from None
 
     async def next_difference(self, asking: Asking, number: int) -> NextDifference:
         """Look for the next difference after a moment, for some time, and remember it. Raises QuestionError."""
@@ -253,6 +242,4 @@ class MomentSources:
 
     def close(self) -> None:
         """End what is being read."""
-        self._closed.set()
-        self._thread.submit(self.moments.close)
-        self._thread.shutdown(wait=False)
+        self._worker.close(self.moments.close)

@@ -6,16 +6,17 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from bayplan.asking.asking import Asking
+from bayplan.asking.running import host_of, running
+from bayplan.asking.sources import Source
+from bayplan.asking.worker import LONGEST
 from bayplan.http_server import Limits, bind
 from bayplan.insight import Insight
 from bayplan.ui.app import Application
-from bayplan.ui.asking import LONGEST, Asking
 from bayplan.ui.guard import PARAMETER
 from bayplan.ui.moments import MomentSources
 from bayplan.ui.routes import ROUTES
-from bayplan.ui.running import host_of, running
 from bayplan.ui.shadow_file import ShadowFile
-from bayplan.ui.sources import Source
 
 
 @asynccontextmanager

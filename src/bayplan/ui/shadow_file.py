@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bayplan.asking.sources import stamp
 from bayplan.shadow.record import ShadowFileError, ShadowRecord
-from bayplan.ui.sources import stamp
 
 
 class ShadowFile:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
+from bayplan.asking.sources import ClusterSource
 from bayplan.cli.demo import stage
 from bayplan.client import Client
 from bayplan.config import Catalog, KubeSchedulerConfiguration, load_plugins
 from bayplan.config.profiles import profile_of_all
 from bayplan.insight import Insight, Snapshot
 from bayplan.ui.server import serving
-from bayplan.ui.sources import ClusterSource
 
 
 def serving_page(client: Client) -> AbstractAsyncContextManager[str]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from bayplan.api.kinds import NODE, Kind
+from bayplan.asking.events import Events, server_events, snapshot_events
 from bayplan.client import Client
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.cluster import SELECTORS
@@ -18,7 +19,6 @@ from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.reading import Gap, SnapshotError
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.insight.sources.served import LISTING_PAUSE, FollowedKind
-from bayplan.ui.events import Events, server_events, snapshot_events
 
 FILE_PAUSE = 1.0
 """Seconds between two looks at a file."""

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from bayplan.http_server import quoted
+from bayplan.asking.guard import BearerGuard
+from bayplan.http_server import BodyError, Limits, quoted
 from bayplan.insight.answers import Progress
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -21,6 +22,10 @@ FAILED = "the request failed; the server's log says why"
 SLOW = "a client did not read its reply"
 PAUSE = 0.2
 """Seconds between two lines of progress."""
+BODY_LIMIT = 16 * 2**20
+"""Bytes of a body."""
+LIMITS = Limits(connections=512, bodies=128 * 2**20)
+"""Those of a server for programs."""
 
 T = TypeVar("T")
 
@@ -49,6 +54,26 @@ def reply(body: bytes, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str,
 def error_reply(error: ServeError) -> web.Response:
     """Return the reply for an error."""
     return reply(encoded({"error": str(error)}), error.status, error.headers)
+
+
+async def guarded(
+    request: web.BaseRequest, guard: BearerGuard, handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Handle a request that the guard lets in, and reply to any other, and to errors, with one line of JSON."""
+    try:
+        refusal = guard.refusal(request.headers)
+        if refusal is not None:
+            raise ServeError(refusal.status, refusal.message, refusal.headers)
+        return await handle(request)
+    except ServeError as error:
+        return error_reply(error)
+    except BodyError as error:
+        return error_reply(ServeError(HTTPStatus(error.status), str(error), {"Connection": "close"}))
+    except ConnectionError:
+        raise  # the client has gone
+    except Exception:
+        log.exception("%s failed", quoted(request.path))
+        return error_reply(ServeError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
 
 
 async def stream(

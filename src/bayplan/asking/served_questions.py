@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import msgspec
 
+from bayplan.asking.answering import answered, ready
+from bayplan.asking.asking import Asking
+from bayplan.asking.sources import FileSource, stamp
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.answers import Answer, Progress, silent
 from bayplan.insight.question_parameters import Question
 from bayplan.insight.question_types import QUESTIONS
-from bayplan.serve.answering import answered, ready
-from bayplan.ui.asking import Asking
-from bayplan.ui.sources import FileSource, stamp
 
 T = TypeVar("T")
 

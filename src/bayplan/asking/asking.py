@@ -1,20 +1,18 @@
-"""Asks questions in a worker thread, so that the page stays responsive, and ends those that take too long."""
+"""Asks questions about a source, each only once, in a worker thread, so that the server stays responsive."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bayplan.insight import Insight, QuestionError, Stopped
+from bayplan.asking.sources import Source
+from bayplan.asking.worker import LONGEST, Worker
+from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress, silent
 from bayplan.insight.snapshot import Snapshot
-from bayplan.ui.ending import EndedError, Ending
-from bayplan.ui.sources import Source
 
 T = TypeVar("T")
 Question = Callable[[Insight, Progress], T]
@@ -25,14 +23,14 @@ CACHED = 16
 
 That of a large what-if takes 15 MB.
 """
-LONGEST = 30.0
-"""The most seconds of a question. The next one waits meanwhile."""
+PATIENCE = 5.0
+"""Seconds to wait for the first snapshot."""
 SHOWN = 5
 """The most objects that can't be read to report."""
 
 
-class TooLongError(QuestionError):
-    """A question that took longer than it may."""
+class UnreadError(QuestionError):
+    """A cluster that has not been read yet."""
 
 
 class Asking:
@@ -45,9 +43,7 @@ class Asking:
     def __init__(self, source: Source, insight: Insight, longest: float = LONGEST) -> None:
         self.source = source
         self._insight = insight
-        self._longest = longest
-        self._thread = ThreadPoolExecutor(1, "insight")
-        self._closed = threading.Event()
+        self._worker = Worker("insight", longest)
         self._asked: dict[tuple[int, Hashable], _Asked] = {}
 
     async def ask(
@@ -63,9 +59,8 @@ class Asking:
         version = source.version
         asked = self._asked.pop((version, key), None)
         if asked is None:
-            asked, loop = _Asked(), asyncio.get_running_loop()
-            snapshot = source.snapshot()
-            asked.answer = loop.run_in_executor(self._thread, self._answer, snapshot, question, asked)
+            asked = _Asked()
+            asked.answer = self._start(source.snapshot(), question, asked)
             asked.answer.add_done_callback(_retrieve)
         self._asked[version, key] = asked
         outdated = [each for each in self._asked if source.live and each[0] != version]
@@ -83,6 +78,20 @@ class Asking:
                 if self._asked.get((version, key)) is asked:
                     del self._asked[version, key]
 
+    async def read(self, source: Source | None = None) -> Snapshot:
+        """Return the cluster as it is now; wait for the first snapshot. Raises UnreadError after PATIENCE.
+
+        `source`: another one than usual. Raises QuestionError if that can't be read.
+        """
+        source = self.source if source is None else source
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await source.ready()
+        except TimeoutError:
+            reasons = "; ".join(self.problems_of(source)) or "large clusters take up to half a minute"
+            raise UnreadError(f"the cluster has not been read yet: {reasons}") from None
+        return source.snapshot()
+
     @property
     def problems(self) -> list[str]:
         """What is missing or wrong: kinds that can't be read, with the effect, and objects that are left out."""
@@ -96,45 +105,27 @@ class Asking:
         left_out = dict.fromkeys(self._insight.problems)
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
-    def _answer(self, snapshot: Snapshot, question: Question[T], asked: _Asked) -> T:
-        if asked.stop.is_set() or self._closed.is_set():
-            raise QuestionError("the request is gone")
-        insight = self._insight
-        insight.move(snapshot)
-        insight.world.reset()
-        end = time.monotonic() + self._longest
-        stopped = False
+    def _start(self, snapshot: Snapshot, question: Question[T], asked: _Asked) -> asyncio.Future[T]:
+        """Let the worker answer a question about a snapshot."""
 
-        def over() -> bool:
-            return asked.stop.is_set() or self._closed.is_set() or time.monotonic() > end
+        def answer(progress: Progress) -> T:
+            insight = self._insight
+            insight.move(snapshot)
+            insight.world.reset()
+            return question(insight, progress)
 
-        def progress(text: str) -> None:
-            nonlocal stopped
-            if over():
-                stopped = True
-                raise Stopped
-            for tell in asked.told:
-                tell(text)
+        def renew() -> None:
+            self._insight = self._insight.renewed()
 
-        try:
-            with Ending(over):
-                answer = question(insight, progress)
-        except Stopped:
-            stopped = True
-        except EndedError:
-            stopped = True
-            self._insight = insight.renewed()  # its world is in an unknown state
-        if stopped:  # also if the question has an answer with what was known by then
-            raise TooLongError(
-                f"the question took longer than {self._longest:g} s, which is the server's limit of time; "
-                "the commands of bayplan have none"
-            ) from None
-        return answer
+        late = (
+            f"the question took longer than {self._worker.longest:g} s, which is the server's limit of time; "
+            "the commands of bayplan have none"
+        )
+        return self._worker.start(answer, stop=asked.stop, late=late, tell=asked.tell, renew=renew)
 
     def close(self) -> None:
         """End the question in progress, and drop those that wait."""
-        self._closed.set()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._worker.close()
 
 
 @dataclass(slots=True)
@@ -146,6 +137,11 @@ class _Asked:
     told: tuple[Progress, ...] = ()
     """They are told of its progress."""
     stop: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, text: str) -> None:
+        """Tell all that wait the progress."""
+        for tell in self.told:
+            tell(text)
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:

@@ -7,9 +7,9 @@ import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 
+from bayplan.asking.asking import Asking
 from bayplan.http_server import HttpServer
 from bayplan.insight import QuestionError
-from bayplan.ui.asking import Asking
 
 GRACE = 2
 """Seconds that open requests have to end; then their connections are aborted."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar, get_type_hints
 
 from aiohttp import web
 
+from bayplan.asking.asking import Asking, UnreadError
+from bayplan.asking.replies import LINES, TEXT, ServeError, encoded, reply, stream
+from bayplan.asking.worker import TooLongError
 from bayplan.insight import QuestionError, Snapshot
 from bayplan.insight.answers import Answer, Progress, silent
 from bayplan.insight.question_parameters import Question
-from bayplan.serve.replies import LINES, TEXT, ServeError, encoded, reply, stream
-from bayplan.ui.asking import Asking, TooLongError
 
 T = TypeVar("T")
 
-PATIENCE = 5.0
-"""Seconds to wait for the first snapshot."""
 QUESTION_STATUSES = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "The question can't be answered, as one about a pod that doesn't exist.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The cluster has not been read yet.",
@@ -69,10 +67,6 @@ async def answered(asked: Awaitable[T]) -> T:
 async def ready(asking: Asking) -> Snapshot:
     """Wait for the first snapshot. Raises ServeError."""
     try:
-        async with asyncio.timeout(PATIENCE):
-            await asking.source.ready()
-    except TimeoutError:
-        reasons = "; ".join(asking.source.problems) or "large clusters take up to half a minute"
-        message = f"the cluster has not been read yet: {reasons}"
-        raise ServeError(HTTPStatus.SERVICE_UNAVAILABLE, message, {"Retry-After": "1"}) from None
-    return asking.source.snapshot()
+        return await asking.read()
+    except UnreadError as error:
+        raise ServeError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), {"Retry-After": "1"}) from None
