@@ -273,17 +273,34 @@ class MomentSearch:
     def _in_turn(
         self, versions: Iterable[tuple[JournalEntry, object]], assumed: Sequence[JournalEntry] = ()
     ) -> ShadowComparison | None:
+        """Undo or make changes one after the other, and decide after each burst; then within those that are closest.
+
+        Changes are seen together that the scheduler has seen one by one, with decisions in between.
+        """
+        steps = list(versions)
+        ends = [
+            index
+            for index, (entry, _) in enumerate(steps)
+            if index + 1 == len(steps) or abs(steps[index + 1][0].seconds - entry.seconds) >= BURST
+        ]
+        within = sorted({*range(min(len(steps), SINGLE))}.difference(ends))
+        return self._after(steps, ends, assumed) or self._after(steps, within, assumed)
+
+    def _after(
+        self, steps: Sequence[tuple[JournalEntry, object]], places: Sequence[int], assumed: Sequence[JournalEntry]
+    ) -> ShadowComparison | None:
+        """Take the steps one after the other, and decide after those at these places, in order."""
+        taken = 0
         with self._world.what_if():
-            steps = list(versions)
-            for index, (entry, version) in enumerate(steps, 1):
-                self._world.change(entry.kind, entry.key, version)
-                if index < len(steps) and abs(steps[index][0].seconds - entry.seconds) < BURST:
-                    continue
+            for place in places:
+                for entry, version in steps[taken : place + 1]:
+                    self._world.change(entry.kind, entry.key, version)
+                taken = place + 1
                 if not self._budget.spend():
                     return None
                 here = self._judge()
                 if here.equal:
-                    return self._found(entry.text)
+                    return self._found(steps[place][0].text)
                 if assumed and (found := self._with_assumed(assumed, here)):
                     return found
         return None
