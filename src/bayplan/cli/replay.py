@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.messages import errors_reported, fail
+from bayplan.cli.insight.messages import errors_reported, fail, warn
 from bayplan.cli.replay_moments import moment_options
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 if TYPE_CHECKING:
-    from bayplan.cli.replay_moments import WantedMoment
     from bayplan.recording.files import Recording
     from bayplan.replay.candidates import OtherDecisions
     from bayplan.replay.policies import Policy
     from bayplan.replay.recorded_plugins import NamedPlugins
     from bayplan.replay.replay import Replayed
+    from bayplan.replay.wanted import WantedMoment
 
 EXIT_DIFFERENT = 1
 
@@ -174,11 +174,11 @@ def _list(runs: Sequence[Recording], output: str) -> None:
 def _stop_before(
     runs: Sequence[Recording], wanted: WantedMoment, named: NamedPlugins, snapshot: str | None, output: str
 ) -> None:
-    from bayplan.cli.replay_moments import cluster_before, find
     from bayplan.replay.replay import told
+    from bayplan.replay.wanted import cluster_before, find
 
-    decided = find(runs, wanted)
-    cluster = cluster_before(decided.run, decided, named)
+    decided = find(runs, wanted, warn)
+    cluster = cluster_before(decided.run, decided, named, warn)
     recorded = [{"pod": each.key, "decided": told(each, decided.preemptions)} for each in decided.pods]
     if snapshot is not None:
         cluster.save(snapshot)
