@@ -125,6 +125,8 @@ async def test_http_listens_until_sigterm_with_a_token_that_only_the_user_can_re
         (["--from", "-"], "--from -: the assistant uses standard input; use a file"),
         (["--from", "{file}", "--token-file", "token"], "--token-file is for --http"),
         (["--from", "{file}", "--history", "none"], "none"),
+        (["--from", "{file}", "--recording", "none"], "none is no recording: "),
+        (["--from", "{file}", "--recording", "{file}"], "{file} is no recording: "),
         (["--http", "--from", "{file}", "--port", "{taken}"], "cannot listen on 127.0.0.1 port {taken}"),
         (["--from", "{file}", "--longest", "0"], "--longest"),
     ],

@@ -6,11 +6,11 @@ from tests.history.small_histories import at, node, pod
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.history.following import Following
 from bayplan.history.reading import History
 from bayplan.history.writing import write_history
+from bayplan.insight.prices import Prices
 
 
 class Recorded:

@@ -10,9 +10,9 @@ from bayplan.api.kinds import SERVICE
 from bayplan.backtest.comparison import compare
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.new_pools import parse_pool
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
 from bayplan.backtest.settings import with_settings
+from bayplan.insight.prices import Prices
 from bayplan.simulation.happenings import NodeGoes, PodArrives
 from bayplan.simulation.timeline import Behaviour
 from bayplan.testing import make_pod

@@ -7,11 +7,11 @@ from bayplan.api.kinds import NODE
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.differences import next_difference
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.backtest.settings import with_settings
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.reading import History
+from bayplan.insight.prices import Prices
 from bayplan.simulation.happenings import PodArrives
 from bayplan.testing.builders import make_pod
 

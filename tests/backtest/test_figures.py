@@ -10,9 +10,9 @@ from tests.support.tables import cases
 from bayplan.backtest.calibration import calibrated
 from bayplan.backtest.figures import figures_of, middle
 from bayplan.backtest.new_pools import parse_pool
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import FleetChoice
 from bayplan.backtest.shown import clock, duration, hours
+from bayplan.insight.prices import Prices
 from bayplan.simulation.happenings import PodArrives
 from bayplan.simulation.meter import ClusterMeter, Size, Spread, Waits
 from bayplan.simulation.models.termination import Termination

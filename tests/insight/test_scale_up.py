@@ -3,6 +3,7 @@
 import json
 import math
 
+import msgspec
 import pytest
 from bayplan_documents import document, node, pod
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot, Stopped
+from bayplan.insight.question_types import QUESTIONS
 
 NVIDIA = "nvidia.com/gpu"
 TAINT = [{"key": "gpu", "effect": "NoSchedule"}]
@@ -166,3 +168,47 @@ def test_command_exits_with_1_if_pods_would_stay_pending(tmp_path):
 
     assert result.exit_code == 1
     assert [each["pod"] for each in json.loads(result.stdout)["left"]] == ["default/huge"]
+
+
+TWINS = (member("a-1", "a"), full("r-3", "a-1"), member("b-1", "b"), full("r-4", "b-1"))
+
+
+@pytest.mark.parametrize("cheap", ["a", "b"])
+def test_of_pools_that_help_as_much_the_cheapest_is_enough(cheap, tmp_path):
+    (tmp_path / "cluster.json").write_text(
+        json.dumps({"kind": "List", "apiVersion": "v1", "items": [*TWINS, pod("p", cpu="3")]})
+    )
+    (tmp_path / "prices.yaml").write_text(json.dumps({"a": 0.9, "b": 0.9, cheap: 0.1}))
+    arguments = ["--from", str(tmp_path / "cluster.json"), "--prices", str(tmp_path / "prices.yaml"), "-o", "json"]
+    result = CliRunner().invoke(main, ["scale-up", *arguments])
+    assert result.exit_code == 0, result.output
+    assert [each["pool"] for each in json.loads(result.stdout)["enough"]] == [cheap]
+
+
+def test_bad_prices_are_one_line(tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [*TWINS]}))
+    (tmp_path / "prices.yaml").write_text("a: -1")
+    arguments = ["--from", str(tmp_path / "cluster.json"), "--prices", str(tmp_path / "prices.yaml")]
+    result = CliRunner().invoke(main, ["scale-up", *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.endswith("prices.yaml: a: -1 is no price: expected dollars for an hour, as in 0.096\n")
+
+
+@pytest.mark.parametrize(("most", "placed"), [(1, 1), (2, 2), (3, 3)])
+def test_limit_of_nodes_holds_in_the_command(most, placed, tmp_path):
+    pods = [pod(f"p-{number}", cpu="3") for number in range(3)]
+    (tmp_path / "cluster.json").write_text(
+        json.dumps({"kind": "List", "apiVersion": "v1", "items": [*TWINS[:2], *pods]})
+    )
+    arguments = ["--from", str(tmp_path / "cluster.json"), "--max-nodes", str(most), "-o", "json"]
+    result = CliRunner().invoke(main, ["scale-up", *arguments])
+    assert result.exit_code == (0 if placed == 3 else 1), result.output
+    assert sum(each["nodes"] for each in json.loads(result.stdout)["enough"]) == most
+
+
+@pytest.mark.parametrize("cheap", ["a", "b"])
+def test_prices_of_programs_and_assistants_count_as_those_of_the_command(cheap):
+    question = msgspec.convert({"prices": {"a": 0.9, "b": 0.9, cheap: 0.1}}, QUESTIONS["scale-up"])
+    answer = question.ask(Insight(Snapshot.of([*TWINS, pod("p", cpu="3")])))
+    assert enough(answer) == {cheap: 1}
+    assert question.command()[-2:] == ["--prices", "prices.yaml"]

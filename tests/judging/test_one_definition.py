@@ -16,11 +16,11 @@ from bayplan.api.objects import decode
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.differences import next_difference
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.steps import Step, What
+from bayplan.insight.prices import Prices
 from bayplan.shadow.comparisons import ShadowCause
 from bayplan.shadow.shadow import Shadow
 from bayplan.simulation.world import World

@@ -45,6 +45,7 @@ def test_the_command_gives_the_answer_of_python(case, tmp_path, monkeypatch):
     files["objects.yaml"] = kinds[0]["objects"] if len(kinds) == 1 else parameters.get("objects", [])
     for file, objects in files.items():
         (tmp_path / file).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    (tmp_path / "prices.yaml").write_text(json.dumps(parameters.get("prices")))
     (tmp_path / "configuration.yaml").write_text(json.dumps(parameters.get("configuration")))
     _, *arguments = question.command()
     source = ["cluster.yaml"] if "before.yaml" in arguments else ["--from", "cluster.yaml"]
@@ -79,6 +80,7 @@ async def test_progress_comes_as_lines_before_the_answer(monkeypatch):
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
+        ("scale-up", {"prices": {"big": -1}}, 422, "prices: big: -1.0 is no price: expected dollars for an hour"),
         ("explain", {"pod": "nowhere/web"}, 422, "there is no pod nowhere/web in file cluster.yaml"),
         ("explain", {}, 400, "the body: Object missing required field `pod`"),
         ("explain", {"pod": 1}, 400, "the body: Expected `str`, got `int` - at `$.pod`"),

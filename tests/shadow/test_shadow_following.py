@@ -14,13 +14,13 @@ from tests.support.waiting import until
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.history.reading import History
 from bayplan.history.recording import HistoryRecorder
+from bayplan.insight.prices import Prices
 from bayplan.shadow.comparisons import ShadowCause, ShadowSubject
 from bayplan.shadow.following import ShadowError, ShadowFollower
 from bayplan.shadow.moments import SearchBudget

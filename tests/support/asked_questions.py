@@ -53,6 +53,7 @@ ASKED = {
     "shrink": ("shrink", {"selector": "pool=big", "force": True, "deleteEmptydirData": True}),
     "scale up": ("scale-up", {}),
     "scale up for objects": ("scale-up", {"objects": [new_pod("new-0", "7")], "pools": ["big"], "most": 5}),
+    "scale up with prices": ("scale-up", {"objects": [new_pod("new-0", "7")], "prices": {"big": 0.5, "small": 0.1}}),
     "what if nodes change": (
         "what-if",
         {

@@ -9,23 +9,26 @@ from bayplan.asking.asking import Asking
 from bayplan.asking.running import following
 from bayplan.asking.served_questions import HistoryQuestions, ServedQuestions
 from bayplan.asking.sources import FileSource
+from bayplan.assistants.recordings import RecordingQuestions
 from bayplan.assistants.server import AssistantServer
 from bayplan.insight import Insight, Snapshot
 
 
 @asynccontextmanager
-async def assistant(*objects, source=None, longest=30.0, history="", **options):
+async def assistant(*objects, source=None, longest=30.0, history="", recording="", plugins=(), **options):
     """The SDK's client of a server in this process, about objects or a source."""
     source = source or FileSource(Snapshot.of(objects, source="file cluster.yaml"))
     asking = Asking(source, Insight(Snapshot()), longest)
-    past = HistoryQuestions(history, Insight(Snapshot()), longest) if history else None
-    server = AssistantServer(ServedQuestions(asking, past), "file cluster.yaml")
+    past = [HistoryQuestions(history, Insight(Snapshot()), longest)] if history else []
+    if recording:
+        past.append(RecordingQuestions(str(recording), plugins, Insight(Snapshot()), longest))
+    server = AssistantServer(ServedQuestions(asking, *past), "file cluster.yaml")
     try:
         async with following(asking), Client(server.sdk, **options) as client:
             yield client
     finally:
-        if past is not None:
-            past.close()
+        for each in past:
+            each.close()
 
 
 async def called(client, name, **arguments):

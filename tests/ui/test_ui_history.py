@@ -15,13 +15,13 @@ from bayplan.asking.sources import stamp
 from bayplan.asking.worker import TooLongError
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import SimulatedScheduler
 from bayplan.backtest.sample import write_sample
 from bayplan.backtest.settings import with_settings
 from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.moments import HistoryMoments
 from bayplan.history.reading import History
+from bayplan.insight.prices import Prices
 from bayplan.ui import moments as ui_moments
 
 PAGES = (

@@ -19,12 +19,15 @@ T = TypeVar("T")
 
 
 class ServedQuestions:
-    """The questions about a cluster, and about a history. `types`: those that can be asked, by name."""
+    """The questions about a cluster, and about what was kept of the past. `types`: those that can be asked, by name."""
 
-    def __init__(self, asking: Asking, history: HistoryQuestions | None = None) -> None:
-        self.types: Mapping[str, type[Question]] = {**QUESTIONS, **({} if history is None else history.types)}
+    def __init__(self, asking: Asking, *past: PastQuestions) -> None:
+        self._past = {name: each for each in past for name in each.types}
+        self.types: Mapping[str, type[Question]] = {
+            **QUESTIONS,
+            **{name: each.types[name] for name, each in self._past.items()},
+        }
         self._asking = asking
-        self._history = history
 
     async def ready(self) -> None:
         """Wait until questions can be asked. Raises ServeError."""
@@ -35,8 +38,9 @@ class ServedQuestions:
 
         `form`: a function, always the same for one form, because equal questions in the same form are asked once.
         """
-        if self._history is not None and question.name in self._history.types:
-            asking, about = self._history.asking, self._history.stamp()
+        past = self._past.get(question.name)
+        if past is not None:
+            asking, about = past.asking, past.stamp()
         else:
             await self.ready()
             asking, about = self._asking, ()
@@ -44,26 +48,33 @@ class ServedQuestions:
         return await answered(asking.ask(key, lambda insight, told: form(question.ask(insight, told)), tell))
 
 
-class HistoryQuestions:
-    """The questions about the history in a folder. They have a thread of their own, because they take long.
+class PastQuestions:
+    """Questions about a folder or a file of the past. They have a thread of their own, because they take long.
 
-    `insight`: has the scheduler of now; only these questions use it. `longest`: the most seconds of a question. Raises
-    BacktestError.
+    `types`: by name. `insight`: has the scheduler of now; only these questions use it. `longest`: the most seconds of a
+    question.
     """
+
+    def __init__(self, types: Mapping[str, type[Question]], path: str, insight: Insight, longest: float) -> None:
+        self.types = types
+        self.asking = Asking(FileSource(Snapshot()), insight, longest)
+        self._path = path
+
+    def stamp(self) -> Hashable:
+        """Return what changes with the folder or the file."""
+        return stamp(self._path)
+
+    def close(self) -> None:
+        """End the question in progress, and drop those that wait."""
+        self.asking.close()
+
+
+class HistoryQuestions(PastQuestions):
+    """The questions about the history in a folder. Raises BacktestError."""
 
     def __init__(self, folder: str, insight: Insight, longest: float) -> None:
         from bayplan.backtest.questions import history_questions
         from bayplan.backtest.running import open_history
 
         open_history(folder)
-        self.types = history_questions(folder)
-        self.asking = Asking(FileSource(Snapshot()), insight, longest)
-        self._folder = folder
-
-    def stamp(self) -> Hashable:
-        """Return what changes with the history."""
-        return stamp(self._folder)
-
-    def close(self) -> None:
-        """End the question in progress, and drop those that wait."""
-        self.asking.close()
+        super().__init__(history_questions(folder), folder, insight, longest)

@@ -11,8 +11,8 @@ from lightkube.models.core_v1 import Node
 from bayplan.api.kinds import NODE, POD, RESOURCE_SLICE, Kind
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.pools import pool_of, zone_of
-from bayplan.insight.questions.node_groups import CONTROL_PLANE, INSTANCE_TYPES
+from bayplan.insight.pools import pool_of, type_of, zone_of
+from bayplan.insight.questions.node_groups import CONTROL_PLANE
 
 _LIFECYCLE = "node.kubernetes.io/"
 """The prefix of taints that tell of a node's condition."""
@@ -52,11 +52,6 @@ def key_of_document(document: Json) -> PoolKey | None:
     """Return the group of a node in a document; None for one of the control plane."""
     labels = (document.get("metadata") or {}).get("labels") or {}
     return key_of(labels, (document.get("status") or {}).get("allocatable") or {})
-
-
-def type_of(labels: Mapping[str, str]) -> str:
-    """Return the instance type of a node; "" if no label names it."""
-    return next((labels[key] for key in INSTANCE_TYPES if key in labels), "")
 
 
 @dataclass(slots=True)

@@ -13,15 +13,16 @@ from bayplan.backtest.comparison import Comparison, compare
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.new_pools import parse_pool
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
 from bayplan.backtest.settings import with_settings
 from bayplan.config import ConfigurationError, PluginLoadError
 from bayplan.history.format import HistoryError
 from bayplan.insight.answers import Progress, QuestionError, silent
 from bayplan.insight.insight import Insight
+from bayplan.insight.prices import Prices
 from bayplan.insight.question_parameters import (
     CONFIG,
+    PRICES,
     ConfigurationObject,
     Name,
     Question,
@@ -33,8 +34,8 @@ from bayplan.simulation.models.parameters import Parameters, ParametersError, pa
 from bayplan.versions import NEWEST, Version, emulated_version, gates_of, with_gangs
 
 Autoscaler = Literal["auto", "none", "cluster-autoscaler", "karpenter"]
-PRICES, MODELS = "prices.yaml", "models.yaml"
-"""What the command calls the files that have the prices and the parameters of the models."""
+MODELS = "models.yaml"
+"""What the command calls the file that has the parameters of the models."""
 _SETTING = "A setting: [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE."
 _POOL = "name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N][,replaces=POOL]"
 

@@ -13,7 +13,6 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.new_pools import NewPool
 from bayplan.backtest.node_pools import NodePool, PoolKey, key_of
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.stream import Stream
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.failures import Failures
@@ -21,6 +20,7 @@ from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
 from bayplan.history.sources import recorded as sources
 from bayplan.insight.answers import plural
+from bayplan.insight.prices import Prices
 from bayplan.recording.files import RecordingError
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.measures import TimelineMeasures

@@ -116,12 +116,16 @@ class BacktestOptions:
 
     def run(self, scheduler: SimulatedScheduler) -> SimulationRun:
         """The simulation of a scheduler. Raises BacktestError and ParametersError."""
-        from bayplan.backtest.prices import Prices
+        from bayplan.backtest.errors import BacktestError
         from bayplan.backtest.running import FleetChoice, SimulationRun
+        from bayplan.insight.prices import Prices, PricesError
         from bayplan.simulation.models.parameters import Parameters, read_parameters
 
         models = Parameters() if self.models is None else read_parameters(Path(self.models))
-        prices = Prices({}) if self.prices is None else Prices.read(Path(self.prices))
+        try:
+            prices = Prices({}) if self.prices is None else Prices.read(Path(self.prices))
+        except PricesError as error:
+            raise BacktestError(str(error)) from None
         return SimulationRun(scheduler, FleetChoice(self.autoscaler), models, prices, self.seed)
 
     def history(self, run: SimulationRun) -> tuple[History, Lookahead]:

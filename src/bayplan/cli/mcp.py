@@ -28,11 +28,14 @@ from bayplan.cli.following import (
     token_option,
 )
 from bayplan.cli.insight.follow_options import Followed, follow_options
-from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.messages import errors_reported, fail
+from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.asking.asking import Asking
+    from bayplan.asking.served_questions import PastQuestions
     from bayplan.assistants.server import AssistantServer
+    from bayplan.insight import Insight
 
 Command = Callable[..., Any]
 
@@ -80,6 +83,14 @@ class _Port:
     token_file: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The folders of a history and of a recording; "" for none."""
+
+    history: str
+    recording: str
+
+
 @click.command()
 @click.option("--http", is_flag=True, help="Listen on a port, in place of standard input and output.")
 @address_option
@@ -87,6 +98,13 @@ class _Port:
 @token_option
 @longest_option
 @history_option
+@click.option(
+    "--recording",
+    type=FilesOfKind("path", ""),
+    metavar="PATH",
+    default="",
+    help="What `bayplan run --record` wrote, for why and replay. --plugin names the plugins that were recorded, too.",
+)
 @_with_streams
 @follow_options
 def mcp(
@@ -98,6 +116,7 @@ def mcp(
     token_file: Path | None,
     longest: float,
     history: str,
+    recording: str,
 ) -> None:
     """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
 
@@ -112,7 +131,8 @@ def mcp(
         raise click.UsageError("--token-file is for --http")
     logging.basicConfig(level=logging.ERROR)
     token = token_in(token_file) if http else ""
-    asyncio.run(_mcp(followed, longest, history, streams or _Port(address, port, token, token_file)))
+    past = _Past(history, recording)
+    asyncio.run(_mcp(followed, longest, past, streams or _Port(address, port, token, token_file)))
 
 
 def _need_extra() -> None:
@@ -124,12 +144,11 @@ def _need_extra() -> None:
     del sdk
 
 
-async def _mcp(followed: Followed, longest: float, folder: str, where: _Streams | _Port) -> None:
+async def _mcp(followed: Followed, longest: float, past: _Past, where: _Streams | _Port) -> None:
     from bayplan.asking.asking import Asking
     from bayplan.asking.running import following
-    from bayplan.asking.served_questions import HistoryQuestions, ServedQuestions
+    from bayplan.asking.served_questions import ServedQuestions
     from bayplan.assistants.server import AssistantServer
-    from bayplan.backtest.errors import BacktestError
     from bayplan.insight import Insight, Snapshot
 
     def make() -> Insight:
@@ -137,22 +156,38 @@ async def _mcp(followed: Followed, longest: float, folder: str, where: _Streams 
 
     insight = make()
     async with AsyncExitStack() as stack:
-        past = None
-        if folder:
-            try:
-                past = HistoryQuestions(folder, make(), longest)
-            except BacktestError as error:
-                fail(str(error))
-            stack.callback(past.close)
+        kept = _kept(followed, past, longest, make)
+        for each in kept:
+            stack.callback(each.close)
         source = await followed_source(followed, insight, stack)
         asking = Asking(source, insight, longest)
-        server = AssistantServer(ServedQuestions(asking, past), source.snapshot().source)
+        server = AssistantServer(ServedQuestions(asking, *kept), source.snapshot().source)
         if isinstance(where, _Port):
             await _listen(server, asking, where)
             return
         await stack.enter_async_context(following(asking))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing can end the thread that waits for input
         await server.run_on_stdio(*where)
+
+
+def _kept(followed: Followed, past: _Past, longest: float, make: Callable[[], Insight]) -> list[PastQuestions]:
+    """The questions about a history and a recording. Ends the process with status 2 if these can't be read."""
+    from bayplan.asking.served_questions import HistoryQuestions
+    from bayplan.assistants.recordings import RecordingQuestions
+    from bayplan.backtest.errors import BacktestError
+
+    kept: list[PastQuestions] = []
+    moment = followed.moment
+    recording = past.recording or (moment.path if moment is not None and moment.recorded else "")
+    try:
+        with errors_reported():
+            if past.history:
+                kept.append(HistoryQuestions(past.history, make(), longest))
+            if recording:
+                kept.append(RecordingQuestions(recording, followed.references, make(), longest))
+    except BacktestError as error:
+        fail(str(error))
+    return kept
 
 
 async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.messages import errors_reported, fail
+from bayplan.cli.insight.messages import errors_reported, fail, warn
 from bayplan.cli.replay_moments import moment_options
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 if TYPE_CHECKING:
-    from bayplan.cli.replay_moments import WantedMoment
     from bayplan.recording.files import Recording
     from bayplan.replay.candidates import OtherDecisions
     from bayplan.replay.policies import Policy
     from bayplan.replay.recorded_plugins import NamedPlugins
     from bayplan.replay.replay import Replayed
+    from bayplan.replay.wanted import WantedMoment
 
 EXIT_DIFFERENT = 1
 
@@ -97,6 +96,7 @@ def replay(
 
 def _replay(recording: Recording, policy: Policy, output: str) -> None:
     from bayplan.replay.causes import explained
+    from bayplan.replay.outcome import lines_of
 
     run = policy.replay(recording)
     began = time.monotonic()
@@ -107,40 +107,12 @@ def _replay(recording: Recording, policy: Policy, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(_document(found), indent=2))
     elif found.decisions > found.before or found.difference is not None or not found.problem:
-        for line in _lines(found, seconds):
+        for line in lines_of(found, seconds):
             click.echo(line)
     if found.problem:
         fail(found.problem)
     if found.difference is not None:
         raise SystemExit(EXIT_DIFFERENT)
-
-
-def _lines(found: Replayed, seconds: float) -> list[str]:
-    began, ended = found.began, found.ended or found.began
-    assert began is not None
-    assert ended is not None
-    length = ended - began
-    span = f"from {began:%Y-%m-%d %H:%M:%S} to {ended:%H:%M:%S} UTC"
-    difference = found.difference
-    if difference is not None:
-        when = f"{difference.time:%Y-%m-%d %H:%M:%S.%f} UTC"
-        return [
-            f"decision {difference.number:,} differs, that about pod {difference.pod} at {when}",
-            f"  recorded: {difference.recorded}",
-            f"  replayed: {difference.replayed}",
-            *(f"  cause: {cause}" for cause in difference.causes),
-        ]
-    count = found.decisions - found.before
-    lines = [f"{count:,} decisions {span}: all are the same" if count else f"no decision was made {span}"]
-    lines.append(f"  at the end: {found.nodes:,} nodes, {found.pods:,} pods on them")
-    if seconds and length.total_seconds() > 1:
-        lines.append(
-            f"  {timedelta(seconds=int(length.total_seconds()))} in {seconds:.2f} s: "
-            f"{length.total_seconds() / seconds:,.0f} times as fast as it happened"
-        )
-    if not found.complete and not found.problem:
-        lines.append("  the recording ends without the scheduler's end: it was killed, or it still runs")
-    return lines
 
 
 def _document(found: Replayed) -> dict[str, object]:
@@ -174,11 +146,11 @@ def _list(runs: Sequence[Recording], output: str) -> None:
 def _stop_before(
     runs: Sequence[Recording], wanted: WantedMoment, named: NamedPlugins, snapshot: str | None, output: str
 ) -> None:
-    from bayplan.cli.replay_moments import cluster_before, find
     from bayplan.replay.replay import told
+    from bayplan.replay.wanted import cluster_before, find
 
-    decided = find(runs, wanted)
-    cluster = cluster_before(decided.run, decided, named)
+    decided = find(runs, wanted, warn)
+    cluster = cluster_before(decided.run, decided, named, warn)
     recorded = [{"pod": each.key, "decided": told(each, decided.preemptions)} for each in decided.pods]
     if snapshot is not None:
         cluster.save(snapshot)

@@ -1,4 +1,4 @@
-"""The zone and the node pool of a node, by its labels."""
+"""The zone, the node pool and the instance type of a node, by its labels."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ POOLS = (
 )
 """Labels that name a node pool, of managed Kubernetes services and autoscalers first. A node's first one counts."""
 
+INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+
 
 def zone_of(labels: Mapping[str, str]) -> str:
     """Return the zone; "" if the node has no label for it."""
@@ -32,3 +34,8 @@ def zone_of(labels: Mapping[str, str]) -> str:
 def pool_of(labels: Mapping[str, str]) -> str:
     """Return the node pool; "" if the node has none of the labels."""
     return next((labels[key] for key in POOLS if key in labels), "")
+
+
+def type_of(labels: Mapping[str, str]) -> str:
+    """Return the instance type of a node; "" if no label names it."""
+    return next((labels[key] for key in INSTANCE_TYPES if key in labels), "")

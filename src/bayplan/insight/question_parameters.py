@@ -51,6 +51,8 @@ BEFORE = "before.yaml"
 """What commands call the file that has an earlier cluster."""
 CONFIG = "configuration.yaml"
 """What commands call the file that has the configuration of a question."""
+PRICES = "prices.yaml"
+"""What commands call the file that has the prices of a question."""
 
 
 class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -15,12 +15,14 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Progress, QuestionError, silent
 from bayplan.insight.cluster_questions import AskDoctor, AskUpgradePreview, AskUsage
 from bayplan.insight.insight import Insight
+from bayplan.insight.prices import Prices
 from bayplan.insight.question_parameters import (
     BEFORE,
     CONFIG,
     EXAMPLE,
     FILE,
     MOST,
+    PRICES,
     AnyNamespace,
     ConfigurationObject,
     Name,
@@ -263,21 +265,35 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     selector: Selector = ""
     pools: Annotated[list[Name], Meta(max_length=1000, description="The pools that may grow; by default, all.")] = []
     most: Annotated[int, Meta(ge=1, le=5000, description="The most new nodes of a pool.")] = 1000
+    prices: Annotated[
+        dict[str, float],
+        Meta(description="Dollars for an hour by instance type or pool: of equal pools, the cheapest counts."),
+    ] = {}
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> ScaleUp:
         """See Question."""
         selects = selecting(self.selector)
+        prices = Prices.of_document(self.prices, "prices") if self.prices else Prices({})
 
         def matches(pod: PodInfo) -> bool:
             return self.namespace in {None, pod.namespace} and selects(pod)
 
-        return insight.scale_up(self.objects, matches, pools=self.pools, most=self.most, shown=shown, progress=progress)
+        return insight.scale_up(
+            self.objects,
+            matches,
+            pools=self.pools,
+            most=self.most,
+            price_of=prices.of,
+            shown=shown,
+            progress=progress,
+        )
 
     def arguments(self) -> Iterator[str]:
         """See Question."""
         yield from ("scale-up", *option("-f", None if self.objects is None else FILE))
         yield from (*option("-n", self.namespace), *option("-l", self.selector), *each("--pool", self.pools))
         yield from option("--max-nodes", None if self.most == 1000 else self.most)
+        yield from option("--prices", PRICES if self.prices else None)
 
 
 class CommonChanges(Question, frozen=True, kw_only=True):

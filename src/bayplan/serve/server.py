@@ -39,19 +39,23 @@ async def serving(
     question. `history`: the folder of one, for questions about it. Raises OSError if the address can't be used, and
     BacktestError for a history that can't.
     """
-    past = HistoryQuestions(history, make(), longest) if history else None
+    past = [HistoryQuestions(history, make(), longest)] if history else []
     token = token or secrets.token_urlsafe(24)
     listeners = await bind(address, port)
     port = listeners[0].getsockname()[1]
     asking = Asking(source, insight, longest)
     transactions = TransactionOperations(asking, make, longest, limits.response)
     application = ServeApplication(
-        asking, ServedQuestions(asking, past), BearerGuard(token, address), transactions.operations(), limits
+        asking,
+        ServedQuestions(asking, *past),
+        BearerGuard(token, address),
+        transactions.operations(),
+        limits,
     )
     try:
         async with running(asking, application.http, listeners):
             yield f"http://{host_of(address)}:{port}", token
     finally:
         transactions.close()
-        if past is not None:
-            past.close()
+        for each in past:
+            each.close()

@@ -6,11 +6,11 @@ from typing import Any
 
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.new_pools import parse_pool
-from bayplan.backtest.prices import Prices
 from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
 from bayplan.backtest.settings import with_settings
 from bayplan.backtest.simulated import simulated
 from bayplan.config import load_plugins, read_configuration
+from bayplan.insight.prices import Prices
 from bayplan.simulation.models.parameters import Parameters, read_parameters
 from bayplan.sweeps.plan import SweepTask
 from bayplan.versions import OLDEST, emulated_version, gates_of, with_gangs

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bayplan.insight.pools import POOLS, ZONE
-from bayplan.insight.questions.node_groups import INSTANCE_TYPES
+from bayplan.insight.pools import INSTANCE_TYPES, POOLS, ZONE
 from bayplan.ui.filters import UnknownName
 
 MOST_GROUPS = 100

@@ -63,6 +63,8 @@ class Followed:
     """The moment of a recording or a history, if that is the source."""
     other: Policy | None = None
     """With a recording: what the user gave, to be compared with what was recorded."""
+    references: tuple[str, ...] = ()
+    """What the user names with `--plugin`."""
 
 
 def follow_options(command: Command) -> Command:
@@ -100,12 +102,14 @@ def follow_options(command: Command) -> Command:
             scheduler = with_names(scheduler, names, gates or USUAL_GATES)
             if recorded is None:
                 configured = _with_settings(scheduler, settings, gates or USUAL_GATES)
-                return command(Followed(source, *configured, seed, gates, moment), **others)
+                return command(Followed(source, *configured, seed, gates, moment, references=plugins), **others)
             policy, given = recorded, scheduler != (None, ()) or gates is not None
             if given or settings:
                 policy = _other(recorded, scheduler if given else None, settings, gates)
             other = policy if given or settings else None
-            followed = Followed(source, policy.configuration, policy.plugins, seed, policy.gates, moment, other)
+            followed = Followed(
+                source, policy.configuration, policy.plugins, seed, policy.gates, moment, other, plugins
+            )
             return command(followed, **others)
 
     return with_options(call, (*SOURCE, AT, *SCHEDULER))

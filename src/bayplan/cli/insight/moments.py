@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.messages import fail, warn
 from bayplan.recording.places import is_recording
 
 if TYPE_CHECKING:
@@ -55,23 +55,23 @@ class MomentFile:
         return NamedPlugins(self.references)
 
     def _run(self) -> Recording:
-        from bayplan.cli.replay_moments import WantedMoment, find
         from bayplan.recording.files import Recording
+        from bayplan.replay.wanted import WantedMoment, find
 
         runs = Recording.runs(Path(self.path))
-        return runs[-1] if self.at is None else find(runs, WantedMoment(self.at, option="--at")).run
+        return runs[-1] if self.at is None else find(runs, WantedMoment(self.at, option="--at"), warn).run
 
     def read(self) -> Snapshot:
         """The cluster at the moment. Raises HistoryError or RecordingError."""
         if not self.recorded:
             moments, number = self.history()
             return moments.snapshot(number)
-        from bayplan.cli.replay_moments import WantedMoment, cluster_before, find
         from bayplan.recording.files import Recording
+        from bayplan.replay.wanted import WantedMoment, cluster_before, find
 
         runs = Recording.runs(Path(self.path))
-        decided = None if self.at is None else find(runs, WantedMoment(self.at, option="--at"))
-        return cluster_before(runs[-1] if decided is None else decided.run, decided, self._named)
+        decided = None if self.at is None else find(runs, WantedMoment(self.at, option="--at"), warn)
+        return cluster_before(runs[-1] if decided is None else decided.run, decided, self._named, warn)
 
     def history(self) -> tuple[HistoryMoments, int]:
         """The moments of the history, and the number of the one that is meant. Raises HistoryError."""
@@ -94,15 +94,15 @@ class MomentFile:
 
     def recording(self) -> tuple[RecordingMoments, int]:
         """The moments of the recording, and the number of the one that is meant. Raises RecordingError."""
-        from bayplan.cli.replay_moments import WantedMoment, find, time_in
         from bayplan.recording.files import Recording
         from bayplan.replay.recorded_moments import RecordingMoments
+        from bayplan.replay.wanted import WantedMoment, find, time_in
 
         runs = Recording.runs(Path(self.path))
         moments = RecordingMoments(runs, self._named)
         if self.at is None:
             return moments, len(moments)
-        find(runs, WantedMoment(self.at, option="--at"))  # ends the process where there is no such moment
+        find(runs, WantedMoment(self.at, option="--at"), warn)  # raises where there is no such moment
         return moments, moments.at(time_in(runs[0], self.at, "--at"))
 
 

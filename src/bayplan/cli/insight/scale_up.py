@@ -80,10 +80,9 @@ def _price_of(file: str | None) -> Callable[[Mapping[str, str]], float | None]:
     """Read the prices of nodes."""
     if file is None:
         return lambda _: None
-    from bayplan.backtest.errors import BacktestError
-    from bayplan.backtest.prices import Prices
+    from bayplan.insight.prices import Prices, PricesError
 
     try:
         return Prices.read(Path(file)).of
-    except BacktestError as error:
+    except PricesError as error:
         fail(str(error))

@@ -16,13 +16,12 @@ from bayplan.api.objects import convert, encode
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.pools import pool_of, zone_of
+from bayplan.insight.pools import pool_of, type_of, zone_of
 from bayplan.insight.questions.documents import copy_of_node
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.world import World
 
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +45,7 @@ def node_groups(world: World) -> list[NodeGroup]:
         info = nodes.info(position)
         labels = info.labels
         if not any(label in labels for label in CONTROL_PLANE):
-            instance_type = next((labels[key] for key in INSTANCE_TYPES if key in labels), "")
+            instance_type = type_of(labels)
             size = () if instance_type else _size(info)
             zones = members.setdefault((pool_of(labels), instance_type, size), {})
             zones.setdefault(zone_of(labels), []).append(position)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bayplan.backtest.errors import BacktestError
-from bayplan.backtest.node_pools import type_of
-from bayplan.insight.pools import pool_of
+from bayplan.insight.answers import QuestionError
+from bayplan.insight.pools import pool_of, type_of
 from bayplan.manifest_files import ManifestError, read_yaml
 
 CAPACITY_TYPES = (
@@ -18,6 +17,10 @@ CAPACITY_TYPES = (
 )
 """Labels that say that a node is a spot node."""
 _SPOT = {"spot", "SPOT", "true", "Spot"}
+
+
+class PricesError(QuestionError):
+    """Prices that can't be used. The message is one line for the user."""
 
 
 class Prices:
@@ -32,21 +35,21 @@ class Prices:
 
     @classmethod
     def read(cls, path: Path) -> Prices:
-        """Read a YAML or JSON file with a mapping from types to dollars for an hour. Raises BacktestError."""
+        """Read a YAML or JSON file with a mapping from types to dollars for an hour. Raises PricesError."""
         try:
             document = read_yaml(path)
         except ManifestError as error:
-            raise BacktestError(str(error)) from None
+            raise PricesError(str(error)) from None
         return cls.of_document(document, str(path))
 
     @classmethod
     def of_document(cls, document: object, source: str) -> Prices:
-        """Check a mapping from types to dollars for an hour. Raises BacktestError."""
+        """Check a mapping from types to dollars for an hour. Raises PricesError."""
         if not isinstance(document, dict) or not document:
-            raise BacktestError(f"{source}: expected prices for an hour by instance type, as in `m5.large: 0.096`")
+            raise PricesError(f"{source}: expected prices for an hour by instance type, as in `m5.large: 0.096`")
         for name, dollars in document.items():
             if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 1e6:
-                raise BacktestError(
+                raise PricesError(
                     f"{source}: {name}: {dollars!r:.40} is no price: expected dollars for an hour, as in 0.096"
                 )
         return cls({str(name): float(dollars) for name, dollars in document.items()}, source)
