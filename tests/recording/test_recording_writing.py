@@ -67,7 +67,7 @@ def read(folder):
 
 def test_frames_wait_while_the_disk_refuses_them(tmp_path, monkeypatch, caplog):
     disk, problems = Disk(monkeypatch, 3), []
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "bayplan.recording.writing")
     writer = writer_of(tmp_path / "run", [popped(1, 2), popped(3)], problems)
     writer.start()
     assert disk.has_room.wait(10)
