@@ -3,6 +3,7 @@
 import pytest
 
 from bayplan.api.kinds import POD
+from bayplan.devcluster.apiserver.faults import Fault
 from bayplan.framework.interface import Plugin
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
@@ -178,3 +179,23 @@ async def test_the_pods_of_a_group_wait_for_it_and_are_placed_together(here):
     await here.add_group("crew", 2)
     await here.settle(0.5)
     assert set(here.nodes()) == {"single", "one", "two"}
+
+
+async def test_a_group_whose_preemptor_is_deleted_is_retried_without_the_victims(here):
+    """Pods that come while their group evicts are gated, and no event of pods lets them in."""
+    await here.add_node("a")
+    await here.attempt("low", cpu="2")
+    await here.client.patch(POD, "low", {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
+    await here.add_group("vip", priority=10)
+    here.client.transport.faults.add(Fault(verb="delete", resource="pods", delay=2.0))
+    await here.add("vip-1", of="vip", priority=10)
+    await here.settle(0.5)
+    await here.add("vip-2", of="vip", priority=10)
+    await here.settle(5.0)
+    assert here.evicted() == {"low"}
+    here.client.transport.faults.clear()
+    await here.delete("vip-1")
+    await here.settle()
+    await here.client.patch(POD, "low", {"metadata": {"finalizers": None}}, "default")
+    await here.settle(90)
+    assert here.nodes() == {"vip-2": "a"}

@@ -1,6 +1,8 @@
 """A proxy between a client and an API server that injects the faults of networks and servers."""
 
 import asyncio
+import math
+import random
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -34,7 +36,9 @@ class Fault:
     It applies to the first `times` of them (None: all); `hits` counts them. After `delay` seconds, the proxy responds
     with `status`, or never responds (`hang`), or forwards the request and cuts the connection before the response
     (`drop_response`) or after so many bytes of its body (`truncate_after`), or replaces texts in the response
-    (`replace`), so that it contains objects that no server would accept.
+    (`replace`), so that it contains objects that no server would accept. Or it cuts the connection at once, and
+    forwards the request at a random moment within so many seconds (`late`; infinite: never). With a `share`, the fault
+    applies to this part of them, at random.
     """
 
     method: str
@@ -49,6 +53,9 @@ class Fault:
     drop_response: bool = False
     truncate_after: int | None = None
     replace: Mapping[bytes, bytes] = field(default_factory=dict)
+    late: float | None = None
+    share: float = 1.0
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
     hits: int = 0
 
     def matches(self, request: Seen) -> bool:
@@ -56,6 +63,8 @@ class Fault:
         if self.times is not None and self.hits >= self.times:
             return False
         if self.method not in {"", request.method} or re.search(self.path, request.path) is None:
+            return False
+        if self.share < 1.0 and self.rng.random() >= self.share:
             return False
         self.hits += 1
         return True
@@ -94,6 +103,7 @@ class FaultProxy:
         self._open: dict[asyncio.BaseTransport | None, Seen] = {}
         self._frozen: set[asyncio.BaseTransport | None] = set()
         self._cutter: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
@@ -102,6 +112,8 @@ class FaultProxy:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stop_cutting()
+        for task in self._under_way:
+            task.cancel()
         await self.down()
         await self._runner.cleanup()
         await self._session.close()
@@ -171,6 +183,11 @@ class FaultProxy:
                 self._frozen.add(connection.transport)
         return len(self._frozen)
 
+    async def arrived(self) -> None:
+        """Wait until no request is under way whose connection was cut before it was forwarded."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
     async def _listen(self, port: int) -> int:
         """Accept connections. Returns the port."""
         loop = asyncio.get_running_loop()
@@ -199,6 +216,10 @@ class FaultProxy:
             await self._pass(transport)
             if fault.status is not None:
                 return _answer(fault)
+            if fault.late is not None:
+                self._deliver(request, await request.read(), fault.late * fault.rng.random())
+                _abort(transport)
+                return web.Response()
             return await self._forward(request, fault)
         finally:
             del self._open[transport]
@@ -208,9 +229,26 @@ class FaultProxy:
         if transport in self._frozen:
             await asyncio.get_running_loop().create_future()
 
+    def _deliver(self, request: web.BaseRequest, body: bytes, seconds: float) -> None:
+        """Forward a request so many seconds later, if ever. Nobody waits for the response any more."""
+        if seconds == math.inf:
+            return
+
+        async def deliver() -> None:
+            await asyncio.sleep(seconds)
+            url = URL(self._target + request.raw_path, encoded=True)
+            async with self._session.request(
+                request.method, url, headers=_forwarded(request), data=body or None, ssl=self._tls or True
+            ) as answer:
+                await answer.read()
+
+        task = asyncio.create_task(deliver(), name="fault proxy: a late request")
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
     async def _forward(self, request: web.BaseRequest, fault: Fault) -> web.StreamResponse:
         body = await request.read()
-        headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
+        headers = _forwarded(request)
         url = URL(self._target + request.raw_path, encoded=True)
         response = web.StreamResponse()
         left = fault.truncate_after
@@ -256,6 +294,10 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+
+
+def _forwarded(request: web.BaseRequest) -> dict[str, str]:
+    return {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
 
 
 async def _replaced(chunks: AsyncIterator[bytes], replacements: Mapping[bytes, bytes]) -> AsyncIterator[bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from bayplan.api.kinds import POD
+from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.executor.ports import Recorder
 from bayplan.executor.runtime import Runtime
@@ -61,9 +62,9 @@ class Evictions:
             self._state.preemptions.end(uid)
             if not evicted:
                 self._forget(preemption)
-                self._retry(preemption.pod)
+                self._retry(preemption)
             elif uid not in self._left:
-                self._retry_if_gated(preemption.pod)
+                self._retry_without_victims(preemption)
 
     async def _evict(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         """Reject victims that are not bound yet, and delete the others. Returns whether all are evicted or gone."""
@@ -96,8 +97,7 @@ class Evictions:
             left = self._left.get(uid, set())
             left.discard(victim_uid)
             if not left and self._left.pop(uid, None) is not None:
-                retry = self._retry if preemption.pod_group_uid else self._retry_if_gated
-                self._runtime.intake.afterwards(partial(retry, preemption.pod))
+                self._runtime.intake.afterwards(partial(self._retry_without_victims, preemption))
 
     def _forget(self, preemption: Preemption) -> None:
         for victim_uid in self._left.pop(preemption.pod.uid, ()):
@@ -112,14 +112,28 @@ class Evictions:
             self._stop_following()
             self._stop_following = None
 
-    def _retry_if_gated(self, pod: PodInfo) -> None:
-        queued = self._runtime.queue.get(pod.uid)
-        if queued is not None and queued.place is Place.GATED:
-            self._retry(pod)
+    def _retry_without_victims(self, preemption: Preemption) -> None:
+        """Retry a group whose last victim is gone, or a pod that is still gated then."""
+        queued = self._runtime.queue.get(preemption.pod.uid)
+        if preemption.pod_group_uid or (queued is not None and queued.place is Place.GATED):
+            self._retry(preemption)
 
-    def _retry(self, pod: PodInfo) -> None:
-        self._runtime.move(FORCE_ACTIVATE, None, pod, only=lambda other: other.uid == pod.uid)
+    def _retry(self, preemption: Preemption) -> None:
+        """Retry the preemptor. Of a group, all pods: each may be gated, and the one that preempted may be gone."""
+        for pod in [*self._others_of_the_group(preemption), preemption.pod]:
+            self._runtime.move(FORCE_ACTIVATE, None, pod, only=partial(_is, pod.uid))
         self._runtime.ports.wake()
+
+    def _others_of_the_group(self, preemption: Preemption) -> list[PodInfo]:
+        """The other pending pods of the group that preempts as a whole; none if a pod preempts."""
+        if not preemption.pod_group_uid:
+            return []
+        key, uid = pod_group_of(preemption.pod), preemption.pod.uid
+        return [each.pod for each in self._runtime.queue if each.uid != uid and pod_group_of(each.pod) == key]
+
+
+def _is(uid: str, pod: PodInfo) -> bool:
+    return pod.uid == uid
 
 
 def preempted_note(preemption: Preemption) -> str:
