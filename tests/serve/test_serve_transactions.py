@@ -16,6 +16,7 @@ from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.answers import silent
 from bayplan.insight.question_types import QUESTIONS, CommonChanges
 from bayplan.serve import transaction_operations
+from bayplan.serve.placing import Placing
 from bayplan.serve.transactions import Transactions
 
 
@@ -246,3 +247,25 @@ async def test_batch_that_takes_too_long_is_undone():
         pods = [new_pod(f"new-{number}", f"{number + 1}m") for number in range(200)]
         await client.call("POST", f"{path}/place", {"objects": pods}, 504)
         assert (await client.call("GET", path))["steps"] == []
+
+
+async def test_step_that_has_to_be_ended_in_the_middle_costs_what_was_not_committed(monkeypatch):
+    def hang(*_):
+        while True:
+            pass
+
+    async with served_objects(*small_cluster(), longest=5.0) as client:
+        begun = await client.call("POST", "/v1/transactions", {}, 201)
+        path = f"/v1/transactions/{begun['id']}"
+        await client.call("POST", f"{path}/place", {"objects": [new_pod("first")]})
+        await client.call("POST", f"{path}/commit")
+        await client.call("POST", f"{path}/place", {"objects": [new_pod("second")]})
+        monkeypatch.setattr(Placing, "place", hang)
+        await client.call("POST", f"{path}/place", {"objects": [new_pod("third")]}, 504)
+        monkeypatch.undo()
+        found = await client.call("POST", f"{path}/schedule", status=422)
+        assert "ended before it was complete: roll it back" in found["error"]
+        await client.call("POST", f"{path}/rollback")
+        assert (await client.call("POST", f"{path}/questions/explain", {"pod": "first"}))["node"]
+        found = await client.call("POST", f"{path}/questions/explain", {"pod": "second"}, 422)
+        assert "second" in found["error"]
