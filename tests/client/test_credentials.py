@@ -7,7 +7,14 @@ from tests.support.tables import cases
 
 from bayplan.client import ConfigError
 from bayplan.client import credentials as credentials_module
-from bayplan.client.credentials import TOKEN_LIFETIME, Exec, ExecPlugin, TokenFile
+from bayplan.client.credentials import (
+    TOKEN_LIFETIME,
+    Exec,
+    ExecPlugin,
+    KubeconfigCredentials,
+    TokenFile,
+    WrittenCredential,
+)
 
 V1 = "client.authentication.k8s.io/v1"
 WHERE = "user u, context dev of config"
@@ -57,6 +64,21 @@ async def test_token_file_without_a_token_is_an_error(tmp_path, content, message
         (tmp_path / "token").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
         await TokenFile(tmp_path / "token").headers()
+
+
+async def test_kubeconfig_is_read_again_once_for_all_refused_requests():
+    readings = []
+
+    def read_again():
+        readings.append(1)
+        return WrittenCredential("Bearer new", "the token")
+
+    credentials = KubeconfigCredentials(WrittenCredential("Bearer old", "the token"), read_again)
+    assert all(await asyncio.gather(*[credentials.refresh(bearer("old")) for _ in range(3)]))
+    assert await credentials.refresh(bearer("old"))
+    assert len(readings) == 1
+    assert not any(await asyncio.gather(*[credentials.refresh(bearer("new")) for _ in range(3)]))
+    assert len(readings) == 2
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ def test_invalid_setting_is_a_config_error_of_one_line(tmp_path, change, message
 @cases(
     "content, message",
     {
-        "not YAML": (b"{", "is not YAML"),
+        "not YAML": (b"{", "config, line 1: the kubeconfig is not YAML: expected the node content"),
         "not text": (b"\xff\xfe\x00", "is not YAML"),
         "a list": (b"- a", "must be a mapping, not list"),
         "empty": (b"", "no current-context is set, and no contexts are defined"),
@@ -367,3 +367,123 @@ async def test_plugin_renews_a_refused_client_certificate(tmp_path, tls_url):
         key.write_bytes(CLIENT.key)
         assert await client.access.credentials.refresh({})
         assert (await client.get(POD, "p")).metadata.name == "me"
+
+
+async def lines_of(caplog, access, refused, times=1):
+    """The log of refreshes that find nothing."""
+    caplog.clear()
+    for _ in range(times):
+        assert not await access.credentials.refresh(refused)
+    return [each.getMessage() for each in caplog.records]
+
+
+@cases(
+    "old, new, authorization, description",
+    {
+        "token": ({"token": "old"}, {"token": "new"}, "Bearer new", "token"),
+        "password": (
+            {"username": "u", "password": "old"},
+            {"username": "u", "password": "p"},
+            "Basic dTpw",
+            "password",
+        ),
+        "token for a password": ({"username": "u", "password": "old"}, {"token": "new"}, "Bearer new", "token"),
+    },
+)
+async def test_refused_credential_of_a_kubeconfig_is_read_again(tmp_path, caplog, old, new, authorization, description):
+    path = tmp_path / "config"
+    access = load_kubeconfig(write(path, user=old))
+    refused = await headers(access)
+    assert await lines_of(caplog, access, refused) == []
+    write(path, user=new)
+    assert await headers(access) == refused
+    assert await access.credentials.refresh(refused)
+    assert await headers(access) == {"Authorization": authorization}
+    assert str(access.credentials) == f"the {description} of user u"
+
+
+async def test_requests_and_watches_are_sent_again_with_the_new_token(tmp_path, server):
+    path = tmp_path / "config"
+    first = write(path, server=server.url, user={"token": "old", "as": "joe"})
+
+    async def refuse(_):
+        number = len(server.requests)
+        write(path, server=server.url, user={"token": f"new-{number}", "as": "jane"}, **{"current-context": "other"})
+        return web.json_response({"code": 401}, status=401)
+
+    server.answers.append(refuse)
+    server.respond({"metadata": {"name": "p"}})
+    server.answers.append(refuse)
+    server.stream()
+    async with connect(first) as client:
+        await client.get(POD, "p")
+        assert [event async for event in client.watch(POD, resource_version="1")] == []
+    sent = [(headers["Authorization"], headers["Impersonate-User"]) for _, _, headers, _ in server.requests]
+    assert sent == [("Bearer old", "joe"), *[("Bearer new-1", "joe")] * 2, ("Bearer new-3", "joe")]
+
+
+async def test_other_users_and_the_current_context_do_not_matter(tmp_path, caplog):
+    users = [{"name": name, "user": {"token": name}} for name in ("u", "v")]
+    contexts = [{"name": name, "context": {"cluster": "c", "user": user}} for name, user in (("dev", "u"), ("b", "v"))]
+    path = write(tmp_path / "config", users=users, contexts=contexts)
+    access = load_kubeconfig(path)
+    users[1]["user"]["token"] = "other"
+    write(path, users=users, contexts=contexts, **{"current-context": "b"})
+    assert await lines_of(caplog, access, {"Authorization": "Bearer u"}) == []
+    assert await headers(access) == {"Authorization": "Bearer u"}
+
+
+def replaced(**fields):
+    return lambda path: write(path, **{"user": {"token": "secret-new"}, **fields})
+
+
+def as_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@cases(
+    "change, why",
+    {
+        "missing": (os.unlink, "config: cannot read the kubeconfig: No such file or directory"),
+        "pipe": (as_pipe, "config: the kubeconfig is not a regular file, and cannot be read again"),
+        "half": (
+            lambda path: path.write_text("users:\n- user: {token: 'secret-n"),
+            "config, line 2: the kubeconfig is not YAML: ",
+        ),
+        "empty": (lambda path: path.write_text(""), "config: there is no context 'dev'; found: none"),
+        "another user": (
+            replaced(context={"user": "v"}, users=[{"name": "v", "user": {"token": "secret-new"}}]),
+            "config: the context has another user or server now, which a restart uses",
+        ),
+        "another server": (
+            replaced(server="https://else"),
+            "config: the context has another user or server now, which a restart uses",
+        ),
+        "no credential": (replaced(user={}), "config: the user has neither a token nor a password now"),
+        "token file": (
+            replaced(user={"token": "secret-new", "tokenFile": "t"}),
+            "config: the user has neither a token nor a password now",
+        ),
+        "line break": (
+            replaced(user={"token": "secret-new\n"}),
+            "config: the token or password has a character that can't be sent, such as a line break",
+        ),
+    },
+)
+async def test_kubeconfig_that_cannot_be_read_again_leaves_the_old_token(tmp_path, caplog, change, why):
+    path = tmp_path / "config"
+    access = load_kubeconfig(write(path, user={"token": "secret"}))
+    refused = await headers(access)
+    change(path)
+    (line,) = await lines_of(caplog, access, refused, times=3)
+    assert line.startswith("still using the token of user u as it was: ")
+    assert why in line
+    assert "\n" not in line
+    assert "secret" not in line
+    assert await headers(access) == refused
+    path.unlink(missing_ok=True)
+    write(path, user={"token": "newest"})
+    assert await access.credentials.refresh(refused)
+    path.unlink()
+    assert len(await lines_of(caplog, access, await headers(access))) == 1, "a new problem is named again"

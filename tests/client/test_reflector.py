@@ -412,10 +412,39 @@ async def test_other_tasks_run_while_many_events_are_handled(sleeps):
 
     script = Script(listed(5), [line("ADDED", document(str(n), n + 6)) for n in range(60)])
     ticker = asyncio.create_task(tick())
-    async with running(script, Slow(), sleeps=sleeps):
+    async with running(script, Slow(), sleeps=sleeps, clock=time.monotonic):
         await asyncio.wait_for(script.done.wait(), PATIENCE)
     ticker.cancel()
     assert max(gaps) < 6 * LONGEST_TURN
+
+
+@cases("step, turns", {"runs": (2 * LONGEST_TURN, [0, 1, 2, 3]), "stands still": (0.0, [0, 0, 0, 0])})
+async def test_other_tasks_run_when_the_turn_is_over_by_the_given_clock(sleeps, step, turns):
+    now, others, seen = 0.0, 0, []
+
+    async def other():
+        nonlocal others
+        while True:
+            await asyncio.sleep(0)
+            others += 1
+
+    class Slow(Recorder):
+        """The machine takes long, which the clock doesn't say."""
+
+        def added(self, new):
+            nonlocal now
+            now += step
+            seen.append(others)
+            until = time.monotonic() + 2 * LONGEST_TURN
+            while time.monotonic() < until:
+                pass
+
+    script = Script(listed(5), [line("ADDED", document(str(n), n + 6)) for n in range(4)])
+    task = asyncio.create_task(other())
+    async with running(script, Slow(), sleeps=sleeps, clock=lambda: now):
+        await asyncio.wait_for(script.done.wait(), PATIENCE)
+    task.cancel()
+    assert [each - seen[0] for each in seen] == turns
 
 
 async def test_store_has_the_selected_objects(sleeps):

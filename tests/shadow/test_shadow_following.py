@@ -2,20 +2,21 @@
 
 import asyncio
 import random
+import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 from shadowed import configured, nodes
-from tests.support.stories import NAME
+from tests.support.stories import NAME, in_virtual_time, scheduling
 from tests.support.waiting import until
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.decisions import ask_again
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import SimulatedScheduler
-from bayplan.client import ClusterAccess, HttpClient
+from bayplan.client import ClusterAccess, HttpClient, list_watch
 from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.history.reading import History
@@ -31,6 +32,7 @@ from bayplan.testing import make_node, make_pod, spread_over
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.running import running_scheduler
+from bayplan.turns import Turn
 
 MOST_ALLOCATED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -70,6 +72,30 @@ class Followed:
     def odd(self):
         """What isn't equal, or has an unknown cause."""
         return [each for each in self.found if not each.equal or each.cause is ShadowCause.UNKNOWN]
+
+
+def test_watches_have_the_clock_of_their_owner(monkeypatch):
+    """In virtual time, the order of events doesn't depend on the machine."""
+    clocks = []
+
+    class Noted(Turn):
+        def __init__(self, monotonic=time.monotonic):
+            clocks.append(monotonic)
+            super().__init__(monotonic)
+
+    monkeypatch.setattr(list_watch, "Turn", Noted)
+
+    async def story():
+        loop = asyncio.get_running_loop()
+        async with scheduling(*nodes(1)) as there:
+            assert len(clocks) > 2
+            assert {*clocks} == {loop.monotonic}
+            clocks.clear()
+            async with Followed(there.client, clock=loop).running():
+                assert len(clocks) > 2
+                assert {*clocks} == {loop.monotonic}
+
+    in_virtual_time(story())
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,4 +1,4 @@
-"""The credentials of a kubeconfig: fixed headers, token files, and exec plugins.
+"""The credentials of a kubeconfig: tokens and passwords in it, token files, and exec plugins.
 lightkube supports plugins only up to client.authentication.k8s.io/v1beta1, without KUBERNETES_EXEC_INFO, expiry and
 client certificates. kubernetes_asyncio supports all of that, but takes two seconds to import.
 """
@@ -16,7 +16,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from lightkube.config import models
@@ -33,25 +33,61 @@ PLUGIN_TIMEOUT = 120.0
 """Seconds that an exec plugin may take. Some open a browser and wait for the user."""
 
 
-class FixedHeaders:
-    """Headers that never change: a bearer token, basic authentication, impersonation."""
+class WrittenCredential(NamedTuple):
+    """A token or a password that is written in a kubeconfig."""
+
+    authorization: str
+    """The value of the header `Authorization`."""
+    description: str
+    """What it is, without secrets: `the token of user joe`."""
+
+
+class KubeconfigCredentials:
+    """A token or a password in a kubeconfig. The server may refuse it because the user has replaced the kubeconfig.
+
+    `read_again` reads it as it is now, in another thread: a kubeconfig is YAML, which is parsed slowly. It raises
+    ConfigError if there is nothing to use.
+    """
 
     tls: ssl.SSLContext | None = None
 
-    def __init__(self, headers: Mapping[str, str], description: str) -> None:
-        self._headers = dict(headers)
-        self._description = description
+    def __init__(self, written: WrittenCredential, read_again: Callable[[], WrittenCredential]) -> None:
+        self._written = written
+        self._read_again = read_again
+        self._lock = asyncio.Lock()
+        self._readings = 0
+        self._problem = ""
+        """Why the last reading failed; "" if it didn't."""
 
     def __str__(self) -> str:
-        return self._description
+        return self._written.description
 
     async def headers(self) -> Mapping[str, str]:
-        """The fixed headers."""
-        return self._headers
+        """The token or the password, as it was read last."""
+        return {"Authorization": self._written.authorization}
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """False: there are no other credentials."""
-        return False
+        """Whether the kubeconfig now has something else than what was refused. Requests that wait share a reading."""
+        readings = self._readings
+        async with self._lock:
+            if self._readings == readings and self._is_in(refused):
+                await self._renew()
+        return not self._is_in(refused)
+
+    def _is_in(self, headers: Mapping[str, str]) -> bool:
+        return headers.get("Authorization") == self._written.authorization
+
+    async def _renew(self) -> None:
+        try:
+            self._written = await asyncio.to_thread(self._read_again)
+        except ConfigError as error:
+            problem = str(error)
+            if problem != self._problem:  # each refused request reads again
+                logger.warning("still using %s as it was: %s", self, problem)
+            self._problem = problem
+        else:
+            self._problem = ""
+        self._readings += 1
 
 
 class TokenFile:
@@ -222,9 +258,16 @@ class ExecPlugin:
         return status
 
 
-def basic(username: str, password: str) -> dict[str, str]:
-    """The headers of basic authentication."""
-    return {"Authorization": "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()}
+def bearer(token: str) -> str:
+    """The header `Authorization` with a token. Raises ValueError if no header can have the token."""
+    if not token.isprintable():
+        raise ValueError("a header can't have the token")
+    return f"Bearer {token}"
+
+
+def basic(username: str, password: str) -> str:
+    """The header `Authorization` of basic authentication. Raises ValueError for what isn't Unicode."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 class _Status(msgspec.Struct, frozen=True):

@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import os
 import ssl
+import stat
 import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +22,15 @@ from lightkube.config.client_adapter import verify_cluster
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
 from bayplan.client.access import Anonymous, ClusterAccess, Credentials
-from bayplan.client.credentials import Exec, ExecPlugin, FixedHeaders, TokenFile, basic
+from bayplan.client.credentials import (
+    Exec,
+    ExecPlugin,
+    KubeconfigCredentials,
+    TokenFile,
+    WrittenCredential,
+    basic,
+    bearer,
+)
 from bayplan.client.errors import ConfigError, NoKubeconfigError
 from bayplan.client.proxies import proxy_for
 from bayplan.tls import verify_like_go
@@ -66,28 +76,17 @@ def _expanded(name: str | Path) -> Path:
 
 
 def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[str, str]) -> ClusterAccess:
-    merged = _Merged()
-    for path in paths:
-        merged.add(path)
-    where = ", ".join(map(str, paths))
-    name = context_name or merged.current_context
-    if not name:
-        if not merged.contexts:
-            raise ConfigError(f"{where}: no current-context is set, and no contexts are defined")
-        raise ConfigError(f"{where}: no current-context is set; choose one of: {_known(merged.contexts)}")
-    context = merged.get("context", merged.contexts, name, where, models.Context)
-    source = f"context {name} of {where}"
-    cluster = merged.get("cluster", merged.clusters, context.cluster, source, _Cluster)
-    user = merged.get("user", merged.users, context.user, source, _User) if context.user else _User()
+    chosen = _Chosen.of(paths, context_name)
+    cluster, user, source = chosen.cluster, chosen.user, chosen.source
     tls = _tls(cluster, user, source)
     return ClusterAccess(
         server=cluster.server,
-        credentials=_credentials(user, cluster, f"user {context.user}", source),
+        credentials=_credentials(chosen),
         tls=tls,
         server_hostname=cluster.tls_server_name,
         proxy=_proxy(cluster, source, environ),
         headers=_impersonation(user),
-        namespace=context.namespace or "default",
+        namespace=chosen.context.namespace or "default",
         source=source,
     )
 
@@ -118,6 +117,82 @@ class _User(models.User):
     impersonate_uid: str | None = msgspec.field(name="as-uid", default=None)
     impersonate_groups: list[str] | None = msgspec.field(name="as-groups", default=None)
     impersonate_extra: dict[str, list[str]] | None = msgspec.field(name="as-user-extra", default=None)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A context of some files, with its cluster and its user."""
+
+    paths: list[Path]
+    name: str
+    context: models.Context
+    cluster: _Cluster
+    user: _User
+    source: str
+
+    @classmethod
+    def of(cls, paths: list[Path], name: str | None) -> _Chosen:
+        """The context of a name, or the current one. Raises ConfigError."""
+        merged = _Merged()
+        for path in paths:
+            merged.add(path)
+        where = ", ".join(map(str, paths))
+        name = name or merged.current_context
+        if not name:
+            if not merged.contexts:
+                raise ConfigError(f"{where}: no current-context is set, and no contexts are defined")
+            raise ConfigError(f"{where}: no current-context is set; choose one of: {_known(merged.contexts)}")
+        context = merged.get("context", merged.contexts, name, where, models.Context)
+        source = f"context {name} of {where}"
+        cluster = merged.get("cluster", merged.clusters, context.cluster, source, _Cluster)
+        user = merged.get("user", merged.users, context.user, source, _User) if context.user else _User()
+        return cls(paths, name, context, cluster, user, source)
+
+    @property
+    def whose(self) -> str:
+        """The user, for messages."""
+        return f"user {self.context.user}, {self.source}"
+
+    def written(self) -> WrittenCredential | None:
+        """The user's token or password; None if a token file comes before it. Raises ConfigError."""
+        user, who = self.user, f"user {self.context.user}"
+        if user.token_file:
+            return None
+        try:
+            if user.token:
+                return WrittenCredential(bearer(user.token), f"the token of {who}")
+            if user.username or user.password:
+                return WrittenCredential(basic(user.username or "", user.password or ""), f"the password of {who}")
+        except ValueError:  # its message may have a part of the secret
+            raise ConfigError(
+                f"{self.whose}: the token or password has a character that can't be sent, such as a line break"
+            ) from None
+        return None
+
+    def read_again(self) -> WrittenCredential:
+        """The user's token or password as the files are now. Raises ConfigError.
+
+        A credential is sent only to the server that it is for: the context must have the same user and server.
+        """
+        for path in self.paths:
+            _check_regular(path)
+        now = _Chosen.of(self.paths, self.name)
+        if (now.context.user, now.cluster.server) != (self.context.user, self.cluster.server):
+            raise ConfigError(f"{self.source}: the context has another user or server now, which a restart uses")
+        written = now.written()
+        if written is None:
+            raise ConfigError(f"{self.whose}: the user has neither a token nor a password now")
+        return written
+
+
+def _check_regular(path: Path) -> None:
+    """Raises ConfigError for a pipe or a terminal, which might have to be waited for without end."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the kubeconfig: {error.strerror or error}") from error
+    if not stat.S_ISREG(mode):
+        raise ConfigError(f"{path}: the kubeconfig is not a regular file, and cannot be read again")
 
 
 class _Merged:
@@ -173,6 +248,10 @@ def _read(path: Path) -> dict[str, Any]:
         document = yaml.safe_load(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the kubeconfig: {error.strerror or error}") from error
+    except yaml.MarkedYAMLError as error:  # its whole message quotes the file, and so maybe a token
+        mark = error.problem_mark or error.context_mark
+        at = f"{path}, line {mark.line + 1}" if mark else str(path)
+        raise ConfigError(f"{at}: the kubeconfig is not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise ConfigError(f"{path}: the kubeconfig is not YAML: {problem}") from error
@@ -249,16 +328,14 @@ def _check_base64(field: str, data: str | None, source: str) -> None:
         raise ConfigError(f"{source}: {field} is not base64: {error}") from None
 
 
-def _credentials(user: _User, cluster: _Cluster, who: str, source: str) -> Credentials:
+def _credentials(chosen: _Chosen) -> Credentials:
+    user, whose = chosen.user, chosen.whose
     if user.token_file:
         return TokenFile(user.token_file)
-    if user.token:
-        return FixedHeaders({"Authorization": f"Bearer {user.token}"}, f"the token of {who}")
-    if user.username or user.password:
-        return FixedHeaders(basic(user.username or "", user.password or ""), f"the password of {who}")
-    whose = f"{who}, {source}"
+    if written := chosen.written():
+        return KubeconfigCredentials(written, chosen.read_again)
     if user.exec is not None:
-        return _exec_plugin(user.exec, cluster, whose)
+        return _exec_plugin(user.exec, chosen.cluster, whose)
     if user.auth_provider:
         raise ConfigError(
             f"{whose}: auth-provider {user.auth_provider.get('name')!r} is not supported; "

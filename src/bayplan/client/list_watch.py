@@ -89,7 +89,8 @@ class ListWatch(Generic[T]):
     custom resource may be defined or deleted later. Where it has one of the `older` versions of the kind instead, that
     one is followed. A silent watch is replaced after `idle_seconds`. `failures` records handlers that fail.
     `report_failure` reports requests that fail (default: a warning for each), and `report_list` that all objects of a
-    complete list were reported. `sleep`, `clock` and `rng` are for tests.
+    complete list were reported. `clock` returns seconds, and is that of whoever follows: in virtual time,
+    other tasks have their turn at the same changes on every machine. `sleep` and `rng` are for tests.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class ListWatch(Generic[T]):
         """Whether the server was away or not ready at the last failure."""
         self._unreadable_event = False
         """Whether the watch ended because of an event that cannot be decoded."""
-        self._turn = Turn()
+        self._turn = Turn(clock)
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""

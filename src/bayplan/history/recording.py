@@ -304,7 +304,7 @@ class _Follow(FollowedKind):
     """Records one kind."""
 
     def __init__(self, client: Client, kind: Kind, session: _Session, *, initial: bool) -> None:
-        super().__init__(client, kind)
+        super().__init__(client, kind, clock=session.clock.monotonic)
         self.initial = initial
         """Whether objects are reported that existed at the begin."""
         self._listed = False

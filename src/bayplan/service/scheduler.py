@@ -309,6 +309,7 @@ class Scheduler:
             idle_seconds=self._settings.watch_idle,
             failures=runtime.failures,
             report_failure=self._watch_failures.add,
+            clock=self._services.clock.monotonic,
         )
         list_watches = [follow(NODE, self._noted(NODE, NodeInformer(receiver)), decode=decode)]
         for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):

@@ -94,7 +94,7 @@ class ShadowFollower:
         """
         watched = self.shadow.world.handle.watched
         kinds = dict.fromkeys((*REQUIRED, *sorted(watched, key=lambda kind: kind.resource)))
-        self._follows = [_Follow(self._client, self, kind) for kind in kinds]
+        self._follows = [_Follow(self._client, self, kind, self._clock.monotonic) for kind in kinds]
         self._denied = asyncio.get_running_loop().create_future()
         tasks = [asyncio.create_task(each.run(), name=f"shadow {each.kind.resource}") for each in self._follows]
         tasks.append(asyncio.create_task(self._take_in(), name="take in"))
@@ -314,8 +314,8 @@ class ShadowFollower:
 class _Follow(FollowedKind):
     """Follows one kind for a shadow."""
 
-    def __init__(self, client: Client, follower: ShadowFollower, kind: Kind) -> None:
-        super().__init__(client, kind)
+    def __init__(self, client: Client, follower: ShadowFollower, kind: Kind, clock: Callable[[], float]) -> None:
+        super().__init__(client, kind, clock=clock)
         self._follower = follower
 
     def decode(self, raw: bytes) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from bayplan.api.kinds import Kind
@@ -21,12 +23,15 @@ LISTING_PAUSE = 0.05
 
 
 class FollowedKind(Sink[Any]):
-    """Follows one kind."""
+    """Follows one kind. `clock` returns seconds."""
 
-    def __init__(self, client: Client, kind: Kind, field_selector: str = "") -> None:
+    def __init__(
+        self, client: Client, kind: Kind, field_selector: str = "", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.kind = kind
         self._client = client
         self._field_selector = field_selector
+        self._clock = clock
         self._watch: ListWatch[Any] | None = None
 
     @property
@@ -56,6 +61,7 @@ class FollowedKind(Sink[Any]):
             look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
             report_list=self.listed,
             report_failure=self.failed,
+            clock=self._clock,
         )
         await self._watch.run()
 
