@@ -48,27 +48,8 @@ class Events:
 
     async def run(self, length):
         """The classes, some nodes, and a number of random events with pauses."""
-        for name, expression in SELECTORS.items():
-            spec = {"selectors": [{"cel": {"expression": expression}}]}
-            await self.user.create(DEVICE_CLASS, {"metadata": {"name": name}, "spec": spec})
-        for name, value in PRIORITIES.items():
-            policy = "Never" if name == "never" else "PreemptLowerPriority"
-            await self.user.create(
-                PRIORITY_CLASS, {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
-            )
-        self.change_delays()
-        for name in NAMES[: self.rng.randint(1, 3)]:
-            await self.add_node(name)
-        usual = {
-            self.add_pod: 12,
-            self.add_pods: 3,
-            self.delete_pod: 4,
-            self.delete_nominated_pod: 4,
-            self.finish_deletion: 6,
-            self.change_node: 1,
-            self.change_slice: 3,
-            self.open_gate: 2,
-        }
+        await self.prepare()
+        usual = self.usual()
         weights = [weight * self.rng.choice([0.3, 1, 2]) for weight in usual.values()]
         pauses = self.rng.choice([[0, 0.01, 0.05, 0.3], [0.05, 0.3, 1.0, 3.0], [0, 0, 0.3, 1.0, RESTING]])
         for number in range(length):
@@ -80,6 +61,33 @@ class Events:
                 await event()
             await asyncio.sleep(self.rng.choice(pauses))
         await self.rest()
+
+    async def prepare(self):
+        """The classes, and some nodes."""
+        for name, expression in SELECTORS.items():
+            spec = {"selectors": [{"cel": {"expression": expression}}]}
+            await self.user.create(DEVICE_CLASS, {"metadata": {"name": name}, "spec": spec})
+        for name, value in PRIORITIES.items():
+            policy = "Never" if name == "never" else "PreemptLowerPriority"
+            await self.user.create(
+                PRIORITY_CLASS, {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+            )
+        self.change_delays()
+        for name in NAMES[: self.rng.randint(1, 3)]:
+            await self.add_node(name)
+
+    def usual(self):
+        """Each event, and how often it happens."""
+        return {
+            self.add_pod: 12,
+            self.add_pods: 3,
+            self.delete_pod: 4,
+            self.delete_nominated_pod: 4,
+            self.finish_deletion: 6,
+            self.change_node: 1,
+            self.change_slice: 3,
+            self.open_gate: 2,
+        }
 
     async def rest(self):
         """Let everything end that has begun."""
@@ -217,13 +225,13 @@ async def story(rng, length):
     """Run random events, and return what is wrong: what lower priorities took, and who waits for nothing at rest."""
     async with scheduling() as here:
         with slow_selectors(asyncio.get_running_loop(), rng.choice([0.001, 0.03, 0.06, 0.2])):
-            taken = _watch_placements(here.scheduler)
+            taken = watch_placements(here.scheduler)
             async with InMemoryClient(here.client.server) as user:
                 await Events(rng, here, user).run(length)
         return [*taken, *_waiting_for_nothing(here)]
 
 
-def _watch_placements(scheduler):
+def watch_placements(scheduler):
     """Note the pods that take what a pod of higher priority could use whose attempt began before."""
     taken = []
     executor, queue, state = scheduler._executor, scheduler.queue, scheduler.state

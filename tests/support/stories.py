@@ -38,7 +38,7 @@ class Story:
     """The cluster. What is created is loaded: it isn't a request of the client, whose requests are recorded."""
 
     def __init__(self, client: InMemoryClient, scheduler: Scheduler, version: Version = OLDEST) -> None:
-        self.client, self.scheduler = client, scheduler
+        self.client, self.scheduler, self.version = client, scheduler, version
         self.group_kind = next(kind for kind in GATED_KINDS[version] if kind.kind == "PodGroup")
 
     async def create(self, kind: Kind, document: dict[str, Any]) -> None:
