@@ -11,7 +11,8 @@ from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.api.kinds import GATED_KINDS, NODE, POD, Kind
 from bayplan.config import default_profile
 from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
+from bayplan.recording.recorder import DecisionRecorder
+from bayplan.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan.versions import OLDEST, Version, gates_of
@@ -127,6 +128,7 @@ async def scheduling(
     version: Version = OLDEST,
     profiles: Sequence[str] = (NAME,),
     build: BuildProfiles | None = None,
+    recorder: DecisionRecorder | None = None,
 ) -> AsyncIterator[Story]:
     """Run a scheduler on these objects until the end of the block, on the event loop's clock. It has synced.
 
@@ -137,7 +139,7 @@ async def scheduling(
     on = gates_of(version).but(*gates)
     default: BuildProfiles = lambda handle: {name: default_profile(name, handle, plugins, on) for name in profiles}  # noqa: E731
     async with make_client(*objects, clock=loop, version=version, gates=on) as client:
-        scheduler = Scheduler(client, build or default, Settings(seed=0, clock=loop))
+        scheduler = Scheduler(client, build or default, Settings(seed=0, clock=loop), Peers(recorder=recorder))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))

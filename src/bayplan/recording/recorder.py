@@ -97,6 +97,8 @@ class DecisionRecorder:
         self._decisions = 0
         self._binding: dict[int, str] = {}
         """The pods of tasks that have not ended, by the number of the task: the binding cycles, and the evictions."""
+        self._unfinished = 0
+        """How many attempts gave way, and have not had their next turn. A checkpoint doesn't have them."""
         self._decision_of: dict[int, int] = {}
         """The numbers of the decisions that these tasks carry out."""
         self._segment_began = clock.monotonic()
@@ -175,7 +177,7 @@ class DecisionRecorder:
         due = full or age > keep.segment_seconds
         if self._subject is None or not due:
             return
-        if self._binding and age < keep.segment_seconds + keep.patience_seconds:
+        if (self._binding or self._unfinished) and age < keep.segment_seconds + keep.patience_seconds:
             return
         self._segment_began = now
         state, queue, rng, rotation = self._subject
@@ -243,11 +245,13 @@ class DecisionRecorder:
         self._begin_segment(now)
 
     def popped(self, queued: QueuedPod | None, now: float, *, again: bool = False) -> None:
-        """The queue was asked for a pod."""
+        """The queue was asked for a pod. `again`: for one whose attempt gave way."""
+        self._unfinished -= again
         self.add(Popped([], now, "" if queued is None else queued.uid, again))
 
     def gave_way(self) -> None:
         """An attempt will be repeated."""
+        self._unfinished += 1
         self.add(GaveWay([]))
 
     def planned(self, plan: Plan) -> None:

@@ -35,7 +35,7 @@ RETRY_SECONDS = 1.0
 class Keep:
     """How long segments are, and how much of them is kept. `seconds` and `bytes`: None for all of it.
 
-    A segment that is due begins when no pod is being bound, or after `patience_seconds`.
+    A segment that is due begins when no pod is being bound and no attempt has given way, or after `patience_seconds`.
     """
 
     segment_seconds: float = 3600.0
