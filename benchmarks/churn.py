@@ -35,13 +35,13 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, HttpClient, TransportError, connect
-from bayplan.clock import RunningClock
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
-from bayplan.devcluster.kubelet import Kubelets
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.foundations.clock import RunningClock
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.controllers.informers import Informers
+from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
+from bayplan_devcluster.kubelet import Kubelets
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 SCHEDULER = "bayplan-churn"

@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bayplan.history.sources.synthesis import Synthesis, synthesize
-from bayplan.insight.snapshot import Snapshot
+from bayplan.answers.history.sources.synthesis import Synthesis, synthesize
+from bayplan.answers.insight.snapshot import Snapshot
 
 NODES = 1000
 SERVICES = 120

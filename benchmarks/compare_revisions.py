@@ -30,7 +30,6 @@ from statistics import median
 from typing import IO, NamedTuple
 from zipfile import ZipFile
 
-from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.benchmarking import core_objects
 from bayplan.benchmarking.measurement import Counters
 from bayplan.benchmarking.place import ChangeSignal, Document
@@ -39,6 +38,7 @@ from bayplan.benchmarking.selection import named
 from bayplan.benchmarking.templates import BenchmarkError, Unsupported
 from bayplan.benchmarking.workload_run import run_operations
 from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
+from bayplan.core.api.kinds import NODE, POD, Kind
 
 REPOSITORY = Path(__file__).parents[1]
 WORKLOADS = [

@@ -26,14 +26,14 @@ from statistics import median
 from typing import Any
 
 import bayplan
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.scheduling import decide
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.scheduling import decide
 from bayplan.testing import make_cluster
 
 try:
-    from bayplan.sharing import Sharing
+    from bayplan.core.sharing import Sharing
 except ImportError:  # a revision that shared results in `scheduling`
-    from bayplan.scheduling import Templates  # type: ignore[attr-defined]
+    from bayplan.core.scheduling import Templates  # type: ignore[attr-defined]
 
 BATCH = 100
 """Pods per turn: about 20 ms."""

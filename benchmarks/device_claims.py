@@ -15,10 +15,10 @@ import random
 import statistics
 import time
 
-from bayplan.framework.binding_runner import run_reserve
-from bayplan.heap import keep_heap
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
+from bayplan.core.framework.binding_runner import run_reserve
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
+from bayplan.foundations.heap import keep_heap
 from bayplan.testing import make_cluster, make_node, make_pod
 
 DRIVER = "gpu.example.com"

@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bayplan.api.quantity import milli_value, parse
 from bayplan.client import HttpClient, connect, kinds
+from bayplan.core.api.quantity import milli_value, parse
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 SCHEDULER = "bayplan-benchmark"

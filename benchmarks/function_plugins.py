@@ -17,11 +17,11 @@ import random
 import time
 
 from bayplan import NodeInfo, PodInfo, filter_plugin, score_plugin
-from bayplan.config import default_profile
-from bayplan.heap import keep_heap
-from bayplan.scheduling import Rotation, decide
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.config import default_profile
+from bayplan.core.scheduling import Rotation, decide
+from bayplan.core.sharing import Sharing
+from bayplan.foundations.heap import keep_heap
 from bayplan.testing import make_cluster, make_node, make_pod
 
 TIER, PRICE = "example.com/tier", "example.com/price"

@@ -22,14 +22,14 @@ from itertools import islice
 from statistics import median
 
 from bayplan import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import KubeSchedulerConfiguration, build_profile
-from bayplan.framework.calling import call
-from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
-from bayplan.scheduling import Rotation, decide
-from bayplan.service.metrics.measuring import Metrics
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import KubeSchedulerConfiguration, build_profile
+from bayplan.core.framework.calling import call
+from bayplan.core.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.core.scheduling import Rotation, decide
+from bayplan.core.sharing import Sharing
+from bayplan.running.service.metrics.measuring import Metrics
 from bayplan.testing import make_node, make_pod
 
 BATCH = 1000

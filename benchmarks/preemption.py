@@ -21,12 +21,12 @@ from statistics import median
 from typing import Any
 
 from bayplan import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import KubeSchedulerConfiguration, build_profile, parse_configuration
-from bayplan.framework.calling import call
-from bayplan.heap import keep_heap
-from bayplan.scheduling import Decision, decide
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import KubeSchedulerConfiguration, build_profile, parse_configuration
+from bayplan.core.framework.calling import call
+from bayplan.core.scheduling import Decision, decide
+from bayplan.foundations.heap import keep_heap
 from bayplan.testing import make_node, make_pod
 
 ZONES = 10

@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bayplan.api.kinds import POD
 from bayplan.client import HttpClient
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 
 async def main() -> None:

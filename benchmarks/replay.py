@@ -18,14 +18,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from bayplan.api.kinds import POD
+from bayplan.answers.replay.policies import recorded_policy
 from bayplan.client import HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.recording.files import Recording
-from bayplan.replay.policies import recorded_policy
+from bayplan.core.api.kinds import POD
+from bayplan.running.recording.files import Recording
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 
 async def main() -> None:

@@ -26,16 +26,16 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from bayplan.api.kinds import NODE
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.collector import Collector
-from bayplan.config import default_profile
-from bayplan.heap import keep_heap
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import NODE
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import default_profile
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
+from bayplan.foundations.collector import Collector
+from bayplan.foundations.heap import keep_heap
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = 3

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bayplan.devcluster.apiserver import ApiServer
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 
 @contextmanager

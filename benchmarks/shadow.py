@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cluster.pod_decoder import PodDecoder
-from bayplan.collector import Collector
-from bayplan.scheduling import Unit
-from bayplan.shadow.shadow import Shadow
-from bayplan.simulation.world import World
+from bayplan.answers.shadow.shadow import Shadow
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_decoder import PodDecoder
+from bayplan.core.scheduling import Unit
+from bayplan.foundations.collector import Collector
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 

@@ -19,18 +19,18 @@ from typing import Any
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import NODE
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.simulation.followers import Follower
-from bayplan.simulation.happenings import Happening, NodeComes, PodArrives, PodEnds
-from bayplan.simulation.measures import TimelineMeasures
-from bayplan.simulation.models.autoscaler.autoscaler import Autoscaler
-from bayplan.simulation.models.autoscaler.groups import ScaledGroup
-from bayplan.simulation.models.autoscaler.rules import PRESETS
-from bayplan.simulation.models.budgets import BudgetController
-from bayplan.simulation.timeline import Timeline
-from bayplan.simulation.world import World
+from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.happenings import Happening, NodeComes, PodArrives, PodEnds
+from bayplan.answers.simulation.measures import TimelineMeasures
+from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
+from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
+from bayplan.answers.simulation.models.autoscaler.rules import PRESETS
+from bayplan.answers.simulation.models.budgets import BudgetController
+from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
 
 DAY = 86400.0
 ZONES = ("a", "b", "c")

@@ -113,7 +113,7 @@ def _peak(pid: int) -> float:
 
 def inside(file: Path, arguments: list[str]) -> None:
     """Run `bayplan`, and write its pauses to a file: (what, [(time, seconds), ...])."""
-    from bayplan.cli import main as bayplan
+    from bayplan.faces.cli import main as bayplan
 
     collections: list[tuple[float, float]] = []
     stalls: list[tuple[float, float]] = []

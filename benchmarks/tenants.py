@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bayplan.cluster.state import ClusterState
-from bayplan.config import build_profile, parse_configuration
-from bayplan.framework.profile import Profile
-from bayplan.scheduling import decide
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import build_profile, parse_configuration
+from bayplan.core.framework.profile import Profile
+from bayplan.core.scheduling import decide
 from bayplan.testing import make_node, make_pod
 
 APPS, ZONES = 500, 10

@@ -15,12 +15,12 @@ import yaml
 from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
 
-from bayplan.api.kinds import NODE, PRIORITY_CLASS
 from bayplan.client import ApiError, HttpClient, load_kubeconfig
-from bayplan.clock import RunningClock
-from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
-from bayplan.devcluster.kubelet import KubeletDelays, Kubelets
+from bayplan.core.api.kinds import NODE, PRIORITY_CLASS
+from bayplan.foundations.clock import RunningClock
+from bayplan_devcluster.controllers.informers import Informers
+from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
+from bayplan_devcluster.kubelet import KubeletDelays, Kubelets
 from truth_workload import URGENT, Action, Size, nodes_of, workload_of
 
 PATIENCE = 120.0

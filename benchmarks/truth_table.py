@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import open_history
-from bayplan.insight.answers import plural
-from bayplan.insight.json_values import fields_of
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import open_history
+from bayplan.answers.insight.answers import plural
+from bayplan.answers.insight.json_values import fields_of
 from truth_workload import Size
 
 Json = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 
 from lightkube.models import core_v1
 
-from bayplan.api.kinds import DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
-from bayplan.devcluster.kubelet import RUN_SECONDS, STOP_SECONDS, NodeShape, make_node
+from bayplan.core.api.kinds import DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
+from bayplan_devcluster.kubelet import RUN_SECONDS, STOP_SECONDS, NodeShape, make_node
 
 Json = dict[str, Any]
 ZONES = ("zone-a", "zone-b", "zone-c")

@@ -21,13 +21,13 @@ import gc
 from statistics import median
 from typing import Any, cast
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import convert, encode
 from bayplan.benchmarking.core_objects import stored
 from bayplan.benchmarking.core_scheduler import CoreScheduler
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import default_profile
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import default_profile
 from bayplan.testing.virtual_time import VirtualTime
 
 NAME = "default-scheduler"

@@ -11,7 +11,7 @@ from typing import Any
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.scheduling import decide
+from bayplan.core.scheduling import decide
 from bayplan.testing import LiveCluster, make_cluster, make_node, make_pod
 
 API, DRIVER = "resource.k8s.io/v1", "gpu.example.com"

@@ -24,11 +24,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayplan import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import build_profile, parse_configuration
-from bayplan.heap import keep_heap
-from bayplan.scheduling import decide
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import build_profile, parse_configuration
+from bayplan.core.scheduling import decide
+from bayplan.foundations.heap import keep_heap
 from bayplan.testing import make_node, make_pod
 
 APPS, ZONES = 500, 10

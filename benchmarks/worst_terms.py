@@ -20,7 +20,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan import PodInfo
 from bayplan.client import HttpClient, connect, kinds
-from bayplan.collector import CHECK_SECONDS
+from bayplan.foundations.collector import CHECK_SECONDS
 from bayplan.testing import make_node, make_pod
 from served_cluster import served
 

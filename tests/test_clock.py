@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bayplan.api.times import whole_seconds
-from bayplan.clock import ManualClock, RunningClock
+from bayplan.core.api.times import whole_seconds
+from bayplan.foundations.clock import ManualClock, RunningClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

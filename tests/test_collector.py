@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from bayplan import collector
-from bayplan.collector import CHECK_SECONDS, PATIENCE, THRESHOLDS, Collector, keep_pauses_short
+from bayplan.foundations import collector
+from bayplan.foundations.collector import CHECK_SECONDS, PATIENCE, THRESHOLDS, Collector, keep_pauses_short
 from bayplan.testing.virtual_time import VirtualTime
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.file_lock import AlreadyLocked, locked
+from bayplan.foundations.file_lock import AlreadyLocked, locked
 
 _HOLD = """
 import sys
 from pathlib import Path
-from bayplan.file_lock import locked
+from bayplan.foundations.file_lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

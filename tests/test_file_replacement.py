@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.tables import cases
 
-from bayplan.file_replacement import replace_text, replacing
+from bayplan.foundations.file_replacement import replace_text, replacing
 
 
 @pytest.fixture

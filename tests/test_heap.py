@@ -10,7 +10,7 @@ import sys
 import pytest
 
 MEASURE = """
-from bayplan.heap import give_back, keep_heap
+from bayplan.foundations.heap import give_back, keep_heap
 
 def resident():
     with open("/proc/self/statm") as file:

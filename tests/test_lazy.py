@@ -27,7 +27,7 @@ def run(tmp_path):
     (package / "client.py").write_text(CLIENT)
 
     def run(program):
-        program = f"from bayplan.lazy import import_lazily\n{program}"
+        program = f"from bayplan.foundations.lazy import import_lazily\n{program}"
         command = [sys.executable, "-c", program]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
 
@@ -67,8 +67,10 @@ with ThreadPoolExecutor(8) as threads:
 
 
 def test_lightkube_is_as_always_for_users_of_bayplan(run):
-    assert run("import bayplan.api.objects; from lightkube.core.client import Client; print(Client.__name__)") == [
+    assert run("import bayplan.core.api.objects; from lightkube.core.client import Client; print(Client.__name__)") == [
         "Client"
     ]
-    printed = run("import bayplan.api.objects, lightkube; print(lightkube.Client.__name__, len(lightkube.__all__) > 5)")
+    printed = run(
+        "import bayplan.core.api.objects, lightkube; print(lightkube.Client.__name__, len(lightkube.__all__) > 5)"
+    )
     assert printed == ["Client True"]

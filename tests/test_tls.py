@@ -16,9 +16,9 @@ from tests.support.tables import cases
 
 import bayplan
 from bayplan.client import load_kubeconfig
-from bayplan.config.types import Extender, ExtenderTLSConfig
-from bayplan.extender.client_tls import ExtenderTls
-from bayplan.tls import client_context
+from bayplan.core.config.types import Extender, ExtenderTLSConfig
+from bayplan.foundations.tls import client_context
+from bayplan.running.extender.client_tls import ExtenderTls
 
 NOW = datetime.now(UTC)
 

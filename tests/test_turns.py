@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from bayplan.turns import LONGEST_TURN, Turn
+from bayplan.foundations.turns import LONGEST_TURN, Turn
 
 
 class Time:

@@ -6,10 +6,10 @@ Everything else is internal and may change in any release.
 
 from typing import TYPE_CHECKING
 
-from bayplan.lazy import lazily
+from bayplan.foundations.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.cli.run import run
+    from bayplan.faces.cli.run import run
     from bayplan.plugin import (
         SKIP,
         Action,

@@ -1,6 +1,6 @@
 """`python -m bayplan` runs `bayplan`."""
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 
 if __name__ == "__main__":
     main(prog_name="bayplan")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.cluster.nodes import NodeInfo, Nodes
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import ObjectStore
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
-from bayplan.framework.functions import InvalidPlugin, filter_plugin, score_plugin
-from bayplan.framework.gangs import (
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.cluster.nodes import NodeInfo, Nodes
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
+from bayplan.core.framework.gangs import (
     PLACED_WITH,
     Gang,
     GangDecided,
@@ -25,8 +25,8 @@ from bayplan.framework.gangs import (
     PlacementScore,
     QueuedTogether,
 )
-from bayplan.framework.handle import ApiClient, Handle, WaitingPod, WaitingPods
-from bayplan.framework.interface import (
+from bayplan.core.framework.handle import ApiClient, Handle, WaitingPod, WaitingPods
+from bayplan.core.framework.interface import (
     MAX_NODE_SCORE,
     Answer,
     Background,
@@ -66,8 +66,8 @@ from bayplan.framework.interface import (
     Wait,
     WhatIf,
 )
-from bayplan.framework.measurements import Measurements
-from bayplan.framework.remedies import (
+from bayplan.core.framework.measurements import Measurements
+from bayplan.core.framework.remedies import (
     Details,
     Remedy,
     add_labels,
@@ -76,8 +76,8 @@ from bayplan.framework.remedies import (
     remove_taints,
     tolerate_taints,
 )
-from bayplan.framework.status import SKIP, Code, Status
-from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
+from bayplan.core.framework.status import SKIP, Code, Status
+from bayplan.core.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 __all__ = [
     "ALL_EVENTS",

@@ -7,8 +7,8 @@ import pytest
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases
 
-from bayplan.api import requests
-from bayplan.api.objects import convert
+from bayplan.core.api import requests
+from bayplan.core.api.objects import convert
 
 pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")
 

@@ -2,8 +2,8 @@ import pytest
 from lightkube.models.core_v1 import PersistentVolume
 from tests.support.tables import cases
 
-from bayplan.api.csi_translation import Untranslatable, in_tree_plugin, translate
-from bayplan.api.objects import convert
+from bayplan.core.api.csi_translation import Untranslatable, in_tree_plugin, translate
+from bayplan.core.api.objects import convert
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

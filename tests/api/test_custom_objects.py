@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import custom_kind
-from bayplan.api.objects import UndecodableObject, convert, decode, encode
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import custom_kind
+from bayplan.core.api.objects import UndecodableObject, convert, decode, encode
 
 POD_GROUPS = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io")
 DOCUMENT = b'{"kind":"PodGroup","metadata":{"name":"red","managedFields":[{}]},"spec":{"minMember":3},"extra":[1]}'

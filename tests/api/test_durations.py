@@ -1,6 +1,6 @@
 import pytest
 
-from bayplan.api import durations
+from bayplan.core.api import durations
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from lightkube.models.core_v1 import Pod
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api.objects import UndecodableObject, decode
+from bayplan.core.api.objects import UndecodableObject, decode
 
 CONTAINER = {"name": "c"}
 SELECTOR = {"matchLabels": {"a": "b"}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.api.labels import (
+from bayplan.core.api.labels import (
     InvalidSelector,
     label_key_errors,
     label_value_errors,

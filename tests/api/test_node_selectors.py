@@ -2,8 +2,8 @@ import pytest
 from lightkube.models import core_v1
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.api.selectors import RequiredNodeAffinity, parse_node_selector, parse_preferred_terms
+from bayplan.core.api.objects import convert
+from bayplan.core.api.selectors import RequiredNodeAffinity, parse_node_selector, parse_preferred_terms
 
 LABELS = {"zone": "a", "gen": "6", "odd": "x6"}
 

@@ -8,8 +8,8 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.networking_v1 import IPBlock, NetworkPolicyIngressRule
 from tests.support.tables import cases
 
-from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode
-from bayplan.api.times import micro_time
+from bayplan.core.api.objects import UndecodableObject, bare, convert, decode, encode
+from bayplan.core.api.times import micro_time
 
 
 def test_pod_round_trips_without_empty_fields():

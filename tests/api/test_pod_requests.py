@@ -2,9 +2,9 @@ import pytest
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases
 
-from bayplan.api import requests
-from bayplan.api.objects import convert
-from bayplan.cluster.pod_info import PodInfo
+from bayplan.core.api import requests
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.pod_info import PodInfo
 
 
 def container(name="main", *, restart=None, **amounts):

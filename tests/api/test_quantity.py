@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightkube.models.core_v1 import Node
 
-from bayplan.api import quantity
-from bayplan.api.objects import UndecodableObject, decode
+from bayplan.core.api import quantity
+from bayplan.core.api.objects import UndecodableObject, decode
 
 NANO = quantity.NANO
 

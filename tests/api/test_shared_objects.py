@@ -3,7 +3,7 @@ import weakref
 
 import pytest
 
-from bayplan.api.sharing import CAPACITY, LONGEST, shared, shared_while_used
+from bayplan.core.api.sharing import CAPACITY, LONGEST, shared, shared_while_used
 
 
 class Parsed:

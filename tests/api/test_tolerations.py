@@ -1,7 +1,7 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.tolerations import Toleration, tolerate_scheduling
+from bayplan.core.api.tolerations import Toleration, tolerate_scheduling
 
 TAINT = ("dedicated", "gpu", "NoSchedule")
 

@@ -14,11 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support.assistants import called
 from tests.support.served_questions import small_cluster
 
-from bayplan.asking.asking import Asking
-from bayplan.asking.served_questions import ServedQuestions
-from bayplan.asking.sources import FileSource
-from bayplan.assistants.http import serving
-from bayplan.assistants.server import AssistantServer
+from bayplan.faces.asking.asking import Asking
+from bayplan.faces.asking.served_questions import ServedQuestions
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.assistants.http import serving
+from bayplan.faces.assistants.server import AssistantServer
 from bayplan.insight import Insight, Snapshot
 
 TOKEN = "a-token-of-the-test"
@@ -48,7 +48,7 @@ async def connected(url, **options):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_client_lists_tools_and_asks(mode, monkeypatch):
-    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.001)
+    monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.001)
     told = []
 
     async def tell(_done, _total, text):

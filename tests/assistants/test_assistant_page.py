@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.support.assistants import called
 from tests.support.served_questions import small_cluster
 
-from bayplan.insight.question_types import QUESTIONS
+from bayplan.answers.insight.question_types import QUESTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")

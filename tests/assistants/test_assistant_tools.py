@@ -12,11 +12,11 @@ from tests.support.asked_questions import ASKED
 from tests.support.assistants import assistant, called, refused
 from tests.support.served_questions import node, pod, small_cluster
 
-from bayplan.asking.sources import ClusterSource
-from bayplan.assistants import tools
+from bayplan.answers.insight.question_types import QUESTIONS
+from bayplan.answers.insight.sources.rights import FOLLOWED
+from bayplan.faces.asking.sources import ClusterSource
+from bayplan.faces.assistants import tools
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.question_types import QUESTIONS
-from bayplan.insight.sources.rights import FOLLOWED
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import make_client
 
@@ -91,7 +91,7 @@ async def test_both_generations_of_the_protocol_get_instructions_and_answers(mod
 
 
 async def test_progress_is_told_while_a_question_is_asked(monkeypatch):
-    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.001)
+    monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.001)
     usage = Insight.explain_all
 
     def slow(self, *arguments, progress, **options):

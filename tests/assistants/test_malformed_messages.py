@@ -11,7 +11,7 @@ from mcp import types
 from tests.assistants.test_assistant_http import ACCEPT, LIST, WITH, served
 from tests.support.served_questions import small_cluster
 
-from bayplan.assistants.malformed import refused
+from bayplan.faces.assistants.malformed import refused
 
 BEGIN = {
     "jsonrpc": "2.0",

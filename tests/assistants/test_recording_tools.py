@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner
 from tests.support.assistants import assistant, called, refused
 
-from bayplan.assistants.shortening import MOST
-from bayplan.cli import main
-from bayplan.insight.question_types import QUESTIONS
-from bayplan.recording import files
-from bayplan.recording.entries import RecordedPlugin
-from bayplan.recording.files import Recording
-from bayplan.replay.moments import PodNames, decisions_of
+from bayplan.answers.insight.question_types import QUESTIONS
+from bayplan.answers.replay.moments import PodNames, decisions_of
+from bayplan.faces.assistants.shortening import MOST
+from bayplan.faces.cli import main
+from bayplan.running.recording import files
+from bayplan.running.recording.entries import RecordedPlugin
+from bayplan.running.recording.files import Recording
 
 NIGHT = max((Path(__file__).parents[1] / "data" / "recordings").glob("version-*.tar"))
 CODE = """

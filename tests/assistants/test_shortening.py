@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.assistants import assistant, called
 from tests.support.served_questions import node, pod
 
-from bayplan.assistants.shortening import MOST, shortened
+from bayplan.faces.assistants.shortening import MOST, shortened
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=200),

@@ -4,17 +4,17 @@ from datetime import timedelta
 
 import msgspec
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import encode
-from bayplan.history import format as columns
-from bayplan.history.documents import document_of
-from bayplan.history.format import Row
-from bayplan.history.writing import write_history
-from bayplan.simulation.followers import Follower, Leaving
-from bayplan.simulation.happenings import NodeComes, ObjectChanges
-from bayplan.simulation.owners import references_of
-from bayplan.simulation.timeline import Timeline
-from bayplan.simulation.world import World
+from bayplan.answers.history import format as columns
+from bayplan.answers.history.documents import document_of
+from bayplan.answers.history.format import Row
+from bayplan.answers.history.writing import write_history
+from bayplan.answers.simulation.followers import Follower, Leaving
+from bayplan.answers.simulation.happenings import NodeComes, ObjectChanges
+from bayplan.answers.simulation.owners import references_of
+from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.objects import encode
 from bayplan.testing.builders import CREATED, make_node
 
 ZONE = "topology.kubernetes.io/zone"

@@ -3,14 +3,14 @@
 import pytest
 from tests.history.small_histories import at, node, pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.backtest.decisions import ask_again
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import SimulatedScheduler
-from bayplan.history.following import Following
-from bayplan.history.reading import History
-from bayplan.history.writing import write_history
-from bayplan.insight.prices import Prices
+from bayplan.answers.backtest.decisions import ask_again
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import SimulatedScheduler
+from bayplan.answers.history.following import Following
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.writing import write_history
+from bayplan.answers.insight.prices import Prices
+from bayplan.core.api.kinds import NODE, POD
 
 
 class Recorded:

@@ -10,12 +10,12 @@ from tests.simulation.timelines import OWNED
 from tests.support.commands import bayplan
 from tests.support.tables import cases
 
-from bayplan.backtest.report import verdict
-from bayplan.cli.insight.cluster_options import with_names
-from bayplan.simulation.happenings import PodArrives
-from bayplan.simulation.world import World
+from bayplan.answers.backtest.report import verdict
+from bayplan.answers.simulation.happenings import PodArrives
+from bayplan.answers.simulation.world import World
+from bayplan.core.versions import gates_of, with_gangs
+from bayplan.faces.cli.insight.cluster_options import with_names
 from bayplan.testing import make_pod
-from bayplan.versions import gates_of, with_gangs
 
 PREFER = """
 from bayplan.plugin import Plugin

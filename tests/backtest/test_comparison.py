@@ -6,15 +6,15 @@ import pytest
 from tests.backtest.histories import ZONE, pool_node, record
 from tests.simulation.timelines import OWNED
 
-from bayplan.api.kinds import SERVICE
-from bayplan.backtest.comparison import compare
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.new_pools import parse_pool
-from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
-from bayplan.backtest.settings import with_settings
-from bayplan.insight.prices import Prices
-from bayplan.simulation.happenings import NodeGoes, PodArrives
-from bayplan.simulation.timeline import Behaviour
+from bayplan.answers.backtest.comparison import compare
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.new_pools import parse_pool
+from bayplan.answers.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.insight.prices import Prices
+from bayplan.answers.simulation.happenings import NodeGoes, PodArrives
+from bayplan.answers.simulation.timeline import Behaviour
+from bayplan.core.api.kinds import SERVICE
 from bayplan.testing import make_pod
 from bayplan.testing.builders import make_service
 

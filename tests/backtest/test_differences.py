@@ -3,16 +3,16 @@
 import pytest
 from histories import pool_node, record
 
-from bayplan.api.kinds import NODE
-from bayplan.backtest.decisions import ask_again
-from bayplan.backtest.differences import next_difference
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import SimulatedScheduler
-from bayplan.backtest.settings import with_settings
-from bayplan.history.moments import HistoryMoments
-from bayplan.history.reading import History
-from bayplan.insight.prices import Prices
-from bayplan.simulation.happenings import PodArrives
+from bayplan.answers.backtest.decisions import ask_again
+from bayplan.answers.backtest.differences import next_difference
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import SimulatedScheduler
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.history.moments import HistoryMoments
+from bayplan.answers.history.reading import History
+from bayplan.answers.insight.prices import Prices
+from bayplan.answers.simulation.happenings import PodArrives
+from bayplan.core.api.kinds import NODE
 from bayplan.testing.builders import make_pod
 
 PACKING = ("NodeResourcesFit.scoringStrategy.type=MostAllocated", "NodeResourcesFit.weight=20")

@@ -7,15 +7,15 @@ from tests.backtest.histories import pool_node, record
 from tests.backtest.test_comparison import compared
 from tests.support.tables import cases
 
-from bayplan.backtest.calibration import calibrated
-from bayplan.backtest.figures import figures_of, middle
-from bayplan.backtest.new_pools import parse_pool
-from bayplan.backtest.running import FleetChoice
-from bayplan.backtest.shown import clock, duration, hours
-from bayplan.insight.prices import Prices
-from bayplan.simulation.happenings import PodArrives
-from bayplan.simulation.meter import ClusterMeter, Size, Spread, Waits
-from bayplan.simulation.models.termination import Termination
+from bayplan.answers.backtest.calibration import calibrated
+from bayplan.answers.backtest.figures import figures_of, middle
+from bayplan.answers.backtest.new_pools import parse_pool
+from bayplan.answers.backtest.running import FleetChoice
+from bayplan.answers.backtest.shown import clock, duration, hours
+from bayplan.answers.insight.prices import Prices
+from bayplan.answers.simulation.happenings import PodArrives
+from bayplan.answers.simulation.meter import ClusterMeter, Size, Spread, Waits
+from bayplan.answers.simulation.models.termination import Termination
 from bayplan.testing import make_pod
 
 EMPTY = ClusterMeter(60.0).summary()

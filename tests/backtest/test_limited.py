@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.support.tables import cases
 
-from bayplan.backtest.sample import write_sample
+from bayplan.answers.backtest.sample import write_sample
 
 _HEAD = "from bayplan.plugin import filter_plugin\n\n@filter_plugin\ndef candidate(pod, nodes):\n    "
 PLUGINS = {

@@ -7,17 +7,17 @@ import pytest
 from tests.backtest.histories import pool_node
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import encode
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import FleetChoice, SimulationRun, open_history, simulate
-from bayplan.backtest.stream import Stream
-from bayplan.history import format as columns
-from bayplan.history.documents import document_of
-from bayplan.history.format import Row
-from bayplan.history.writing import write_history
-from bayplan.simulation.followers import Follower
-from bayplan.simulation.happenings import PodArrives, PodEnds
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import FleetChoice, SimulationRun, open_history, simulate
+from bayplan.answers.backtest.stream import Stream
+from bayplan.answers.history import format as columns
+from bayplan.answers.history.documents import document_of
+from bayplan.answers.history.format import Row
+from bayplan.answers.history.writing import write_history
+from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.happenings import PodArrives, PodEnds
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.objects import encode
 from bayplan.testing import make_pod
 from bayplan.testing.builders import CREATED
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from tests.support.commands import bayplan
 
-from bayplan.backtest.sample import write_sample
-from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
-from bayplan.history.reading import History
+from bayplan.answers.backtest.sample import write_sample
+from bayplan.answers.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
+from bayplan.answers.history.reading import History
 
 
 @pytest.fixture(scope="module")

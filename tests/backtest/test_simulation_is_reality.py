@@ -11,22 +11,22 @@ import msgspec
 import pytest
 from tests.support.stories import in_virtual_time
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
-from bayplan.api.objects import encode
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, simulate
-from bayplan.config import build_profiles, parse_configuration
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.kubelet import KubeletDelays
-from bayplan.devcluster.kubelet_nodes import NodeShape, make_node
-from bayplan.devcluster.kubelet_pods import RUN_SECONDS
-from bayplan.history.following import Following
-from bayplan.history.reading import History
-from bayplan.history.writing import write_history
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, simulate
+from bayplan.answers.history.following import Following
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.writing import write_history
+from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.models.parameters import Parameters, PodParameters, SchedulerParameters
+from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
+from bayplan.core.api.objects import encode
+from bayplan.core.config import build_profiles, parse_configuration
 from bayplan.plugin import Plugin, score_plugin
-from bayplan.service.scheduler import Scheduler, Settings
-from bayplan.simulation.followers import Follower
-from bayplan.simulation.models.parameters import Parameters, PodParameters, SchedulerParameters
+from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.kubelet import KubeletDelays
+from bayplan_devcluster.kubelet_nodes import NodeShape, make_node
+from bayplan_devcluster.kubelet_pods import RUN_SECONDS
 
 ZONE = "topology.kubernetes.io/zone"
 DELAYS = KubeletDelays(start=2.0, stop=100.0)

@@ -4,13 +4,18 @@ import pytest
 from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import FleetChoice, SimulationRun, open_history, simulate
-from bayplan.backtest.stream import Stream
-from bayplan.simulation.followers import Follower
-from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives, PodEnds, PodIsPlaced
-from bayplan.simulation.models.parameters import AutoscalerParameters, GroupParameters, JobParameters, Parameters
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import FleetChoice, SimulationRun, open_history, simulate
+from bayplan.answers.backtest.stream import Stream
+from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, PodArrives, PodEnds, PodIsPlaced
+from bayplan.answers.simulation.models.parameters import (
+    AutoscalerParameters,
+    GroupParameters,
+    JobParameters,
+    Parameters,
+)
+from bayplan.core.api.kinds import NODE, POD
 from bayplan.testing import make_pod
 
 DAEMON = ("apps/v1", "DaemonSet", "agent")

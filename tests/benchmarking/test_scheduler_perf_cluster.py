@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from bayplan.api.kinds import POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.benchmarking.cluster import ServedCluster
 from bayplan.benchmarking.measurement import Counters
 from bayplan.benchmarking.templates import BenchmarkError
-from bayplan.devcluster.apiserver import Fault
+from bayplan.core.api.kinds import POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.testing.in_memory import make_client, stored
+from bayplan_devcluster.apiserver import Fault
 
 UNKNOWN_CLASS = "no PriorityClass with name scheduler-perf-10 was found"
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from bayplan.api.kinds import NAMESPACE, NODE, POD
 from bayplan.benchmarking import processes
 from bayplan.benchmarking.cluster_run import Target, run_on_cluster
 from bayplan.benchmarking.selection import named
 from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workloads import read_workloads
 from bayplan.client import connect
+from bayplan.core.api.kinds import NAMESPACE, NODE, POD
 
 
 def workload(folder, name):

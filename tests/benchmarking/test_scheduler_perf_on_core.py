@@ -2,12 +2,12 @@
 
 import pytest
 
-from bayplan.api.kinds import POD
-from bayplan.api.kinds import SERVICE as SERVICE_KIND
 from bayplan.benchmarking.core import Core, run_on_core
 from bayplan.benchmarking.selection import named
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate
 from bayplan.benchmarking.workloads import read_workloads
+from bayplan.core.api.kinds import POD
+from bayplan.core.api.kinds import SERVICE as SERVICE_KIND
 
 
 def measure(folder, name):

@@ -15,9 +15,9 @@ import yaml
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cli.cluster import cluster
 from bayplan.client import connect
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.faces.cli.cluster import cluster
 
 POD_YAML = (
     "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: node-0, containers: [{name: c, image: i}]}\n"
@@ -27,7 +27,7 @@ POD_YAML = (
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path, str]]:
     """`bayplan cluster` in a process. Yields the process, its kubeconfig and its output once it serves."""
-    command = [sys.executable, "-c", "from bayplan.cli import main; main()", "cluster", *arguments]
+    command = [sys.executable, "-c", "from bayplan.faces.cli import main; main()", "cluster", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         printed = ""
@@ -225,7 +225,7 @@ def test_invalid_options_are_rejected(arguments: tuple[str, ...]):
 
 
 def test_help_imports_no_slow_modules():
-    command = [sys.executable, "-X", "importtime", "-c", "from bayplan.cli import main; main()", "--help"]
+    command = [sys.executable, "-X", "importtime", "-c", "from bayplan.faces.cli import main; main()", "--help"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     assert "cluster" in outcome.stdout
     imported = set(re.findall(r"\| +([\w.]+)$", outcome.stderr, re.MULTILINE))

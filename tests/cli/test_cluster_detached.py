@@ -11,10 +11,10 @@ import pytest
 import yaml
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cli import cluster_detached
-from bayplan.cli.kubectl_context import ContextError, kubectl_file, restore_context, set_context
 from bayplan.client import connect
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.faces.cli import cluster_detached
+from bayplan.faces.cli.kubectl_context import ContextError, kubectl_file, restore_context, set_context
 
 POLICY = """
 from bayplan import filter_plugin

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from test_cluster_command import serving
 
-from bayplan.api.kinds import CLUSTER_ROLE, POD_GROUP, POD_GROUP_V1ALPHA2
-from bayplan.cli.cluster import cluster
 from bayplan.client import connect
+from bayplan.core.api.kinds import CLUSTER_ROLE, POD_GROUP, POD_GROUP_V1ALPHA2
+from bayplan.faces.cli.cluster import cluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pod-groups" / "red-and-blue.yaml"
 """Manifests for Kubernetes 1.37."""

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from test_cluster_command import serving
 
-from bayplan.api.kinds import NODE, SERVICE_ACCOUNT
 from bayplan.client import ApiError, connect
+from bayplan.core.api.kinds import NODE, SERVICE_ACCOUNT
 
 
 async def test_kubeconfig_is_for_an_administrator_and_other_users_need_permissions(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from tests.support.commands import bayplan
 from tests.support.tables import cases
 
-from bayplan.cli import COMMANDS
+from bayplan.faces.cli import COMMANDS
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -47,7 +47,7 @@ def test_a_misspelled_word_has_a_suggestion(arguments, problem):
 )
 def test_words_are_completed(words, expected):
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BAYPLAN_COMPLETE": "bash_complete"}
-    command = [sys.executable, "-c", "from bayplan.cli import main; main(prog_name='bayplan')"]
+    command = [sys.executable, "-c", "from bayplan.faces.cli import main; main(prog_name='bayplan')"]
     done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == expected
 

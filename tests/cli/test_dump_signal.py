@@ -8,7 +8,7 @@ import sys
 
 from tests.support.tables import cases
 
-from bayplan.cli.dump_signal import DumpSignal
+from bayplan.faces.cli.dump_signal import DumpSignal
 
 
 def send(number: int = 1) -> None:
@@ -52,11 +52,11 @@ import os, signal, sys
 
 class Found:
     def find_spec(self, name, path=None, target=None):
-        if name == "bayplan.cli.run_preparation":
+        if name == "bayplan.faces.cli.run_preparation":
             os.kill(os.getpid(), signal.SIGUSR2)
 
 sys.meta_path.insert(0, Found())
-from bayplan.cli import main
+from bayplan.faces.cli import main
 main(["run", "--config", "does-not-exist.yaml"])
 """
 

@@ -9,9 +9,9 @@ import yaml
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli.manifests import manifests
-from bayplan.cli.run import run
-from bayplan.config import read_configuration
+from bayplan.core.config import read_configuration
+from bayplan.faces.cli.manifests import manifests
+from bayplan.faces.cli.run import run
 
 ROOT = Path(__file__).parents[2]
 IMAGE = ("--image", "registry.example/bayplan:1")

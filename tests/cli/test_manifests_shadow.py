@@ -7,8 +7,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from bayplan.cli import main
-from bayplan.cli.shadow import shadow
+from bayplan.faces.cli import main
+from bayplan.faces.cli.shadow import shadow
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "shadow.yaml"
 IMAGE = "registry.example/bayplan:0.1.0"

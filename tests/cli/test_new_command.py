@@ -12,13 +12,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from bayplan.api.kinds import KINDS
-from bayplan.api.objects import convert
-from bayplan.cli import main
-from bayplan.cli.installation import arguments_of
-from bayplan.cli.new import new
-from bayplan.cli.new_project import FILES, MANIFESTS, Project, UnusableName
-from bayplan.config import load_configuration, load_plugins
+from bayplan.core.api.kinds import KINDS
+from bayplan.core.api.objects import convert
+from bayplan.core.config import load_configuration, load_plugins
+from bayplan.faces.cli import main
+from bayplan.faces.cli.installation import arguments_of
+from bayplan.faces.cli.new import new
+from bayplan.faces.cli.new_project import FILES, MANIFESTS, Project, UnusableName
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +85,7 @@ def test_new_project_installs_bayplan_from_its_origin(origin, arguments):
 
 @pytest.mark.parametrize("arguments", [[], ["/src/bay plan"]])
 def test_readme_and_next_steps_have_the_same_install_command(tmp_path, monkeypatch, arguments):
-    monkeypatch.setattr("bayplan.cli.new_project.pip_arguments", lambda: arguments)
+    monkeypatch.setattr("bayplan.faces.cli.new_project.pip_arguments", lambda: arguments)
     printed = run("my-scheduler", "--directory", tmp_path).output
     command = shlex.join(["python", "-m", "pip", "install", *arguments, "--editable", ".[test]"])
     assert f"\n  {command}\n" in printed
@@ -101,7 +101,7 @@ def test_rendered_files_contain_no_placeholder(project):
 
 
 def test_every_template_is_used():
-    folder = ROOT / "src" / "bayplan" / "cli" / "templates" / "project"
+    folder = ROOT / "src" / "bayplan" / "faces" / "cli" / "templates" / "project"
     templates = {path.name.removesuffix(".tmpl") for path in folder.iterdir()}
     assert templates == {template for template, _ in FILES.values()} - {MANIFESTS}
 
@@ -219,7 +219,7 @@ def test_default_directory_is_the_name(tmp_path, monkeypatch):
 
 def test_help_imports_no_scheduler_modules():
     code = (
-        "import sys\nfrom click.testing import CliRunner\nfrom bayplan.cli import main\n"
+        "import sys\nfrom click.testing import CliRunner\nfrom bayplan.faces.cli import main\n"
         "assert 'NAME' in CliRunner().invoke(main, ['new', '--help']).output\n"
         "print([name for name in ('numpy', 'lightkube', 'aiohttp', 'pytest') if name in sys.modules])"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bayplan.cli.perf import perf
+from bayplan.faces.cli.perf import perf
 
 WORKLOADS = Path(__file__).parents[1] / "benchmarking" / "workloads"
 
@@ -132,7 +132,7 @@ def test_wrong_usage_is_reported(arguments, place, message):
 
 
 def test_profile_needs_pyinstrument(monkeypatch):
-    monkeypatch.setattr("bayplan.cli.perf.find_spec", lambda _: None)
+    monkeypatch.setattr("bayplan.faces.cli.perf.find_spec", lambda _: None)
     result = run("misc", "Sets", "--profile", "a.html")
     assert result.exit_code == 2
     assert "install bayplan[perf]" in result.stderr

@@ -8,14 +8,14 @@ from shutil import which
 import pytest
 from click.testing import CliRunner
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 
 FILES = ("config.yaml", "config.yml", "config.json", "policy.py", "notes.txt", ".hidden.yaml")
 
 
 def completed(words, folder):
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BAYPLAN_COMPLETE": "bash_complete"}
-    command = [sys.executable, "-c", "from bayplan.cli import main; main(prog_name='bayplan')"]
+    command = [sys.executable, "-c", "from bayplan.faces.cli import main; main(prog_name='bayplan')"]
     done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True, cwd=folder)
     return done.stdout.split()
 

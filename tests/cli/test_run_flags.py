@@ -11,10 +11,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from bayplan.cli import main
-from bayplan.cli.run_flags import FLAGS, FlagType, Treatment
-from bayplan.cli.run_options import adapt_to_click
-from bayplan.log_fields import SCORES
+from bayplan.faces.cli import main
+from bayplan.faces.cli.run_flags import FLAGS, FlagType, Treatment
+from bayplan.faces.cli.run_options import adapt_to_click
+from bayplan.foundations.log_fields import SCORES
 
 FLAGS_TXT = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "flags.txt").read_text().splitlines()
 KINDS = {
@@ -292,7 +292,7 @@ def test_version():
 
 def test_help_imports_no_slow_modules():
     script = (
-        "import sys; from bayplan.cli import main\n"
+        "import sys; from bayplan.faces.cli import main\n"
         "try: main(['run', '--help'])\n"
         "except SystemExit: print([name for name in ('numpy', 'aiohttp', 'asyncio.events') if name in sys.modules][:2])"
     )

@@ -3,8 +3,8 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.cli.run_metrics import metrics_selection
-from bayplan.service.metrics.selection import MetricSelection
+from bayplan.faces.cli.run_metrics import metrics_selection
+from bayplan.running.service.metrics.selection import MetricSelection
 
 
 def allowed(**lists):

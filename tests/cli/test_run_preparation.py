@@ -9,21 +9,21 @@ from click.testing import CliRunner
 from tests.support.commands import bayplan
 from tests.support.tables import cases
 
-from bayplan.cli import main
-from bayplan.cli.run import _as_the_cluster, _client
-from bayplan.cli.run_flags import FLAGS
-from bayplan.cli.run_logging import JsonLines
-from bayplan.cli.run_preparation import prepare
+from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.client import ConfigError, TransportError
-from bayplan.client.leader_election import LeaderElectionSettings
-from bayplan.cluster.state import ClusterState
-from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
-from bayplan.config.writing import to_yaml
-from bayplan.framework.profile import Point
-from bayplan.log_fields import about_node, about_pod
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import ConfigurationError, KubeSchedulerConfiguration
+from bayplan.core.config.writing import to_yaml
+from bayplan.core.framework.profile import Point
+from bayplan.core.versions import gates_of
+from bayplan.faces.cli import main
+from bayplan.faces.cli.run import _as_the_cluster, _client
+from bayplan.faces.cli.run_flags import FLAGS
+from bayplan.faces.cli.run_logging import JsonLines
+from bayplan.faces.cli.run_preparation import prepare
+from bayplan.foundations.log_fields import about_node, about_pod
+from bayplan.running.client.leader_election import LeaderElectionSettings
 from bayplan.testing.builders import make_pod
-from bayplan.versions import gates_of
 
 HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -348,7 +348,7 @@ async def test_a_client_with_only_master_has_no_credentials(tmp_path, monkeypatc
 
 
 def test_json_lines_have_the_fields_of_kubernetes_components():
-    record = logging.LogRecord("bayplan.service", logging.WARNING, "/a/loop.py", 7, "pod %s", ("x",), None)
+    record = logging.LogRecord("bayplan.running.service", logging.WARNING, "/a/loop.py", 7, "pod %s", ("x",), None)
     line = json.loads(JsonLines().format(record))
     assert line.pop("ts") == round(record.created * 1000, 3)
     assert line == {"caller": "loop.py:7", "msg": "pod x", "v": 0, "severity": "warning"}

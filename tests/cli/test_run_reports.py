@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from tests.support.waiting import until
 
-from bayplan.cli.run_logging import REPORTS, configure_logging
-from bayplan.cli.run_reports import RunReports
-from bayplan.client.leader_election import LeaderElectionSettings
+from bayplan.faces.cli.run_logging import REPORTS, configure_logging
+from bayplan.faces.cli.run_reports import RunReports
+from bayplan.running.client.leader_election import LeaderElectionSettings
 
 
 class Pending(SimpleNamespace):
@@ -62,4 +62,4 @@ def test_reports_are_logged_without_verbosity(monkeypatch):
     monkeypatch.setattr(logging.getLogger("bayplan"), "level", logging.NOTSET)
     configure_logging(0)
     assert logging.getLogger(REPORTS).isEnabledFor(logging.INFO)
-    assert not logging.getLogger("bayplan.service.loop").isEnabledFor(logging.INFO)
+    assert not logging.getLogger("bayplan.running.service.loop").isEnabledFor(logging.INFO)

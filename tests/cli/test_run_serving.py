@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.support.tables import cases
 
-from bayplan.cli.run_serving import Serving, flag_values, serving
-from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, ServingOptions
+from bayplan.faces.cli.run_serving import Serving, flag_values, serving
+from bayplan.running.service.serving.options import NamedCertificate, ProxyHeaders, ServingOptions
 
 
 @cases(

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bayplan.cli.ending import ProcessEnding
-from bayplan.cli.serving import run_until_done
+from bayplan.faces.cli.ending import ProcessEnding
+from bayplan.faces.cli.serving import run_until_done
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -14,27 +14,41 @@ metadata: {name: n}
 status: {allocatable: {cpu: "4", pods: "10"}}
 """
 SLOW = {"aiohttp", "cryptography", "jinja2", "prometheus_client", "pyinstrument", "starlette", "trustme", "uvicorn"}
-SERVERS = {"bayplan.client.http", "bayplan.devcluster.apiserver.server", "bayplan.http_server", "bayplan.service"}
+SERVERS = {
+    "bayplan.running.client.http",
+    "bayplan_devcluster.apiserver.server",
+    "bayplan.foundations.http_server",
+    "bayplan.running.service",
+}
 """What a question about a file needs no part of."""
 FOR_OTHERS = {
-    "bayplan.config.loading",
-    "bayplan.devcluster.apiserver.storage",
-    "bayplan.devices.cel.compiling",
-    "bayplan.insight.questions.balance",
-    "bayplan.insight.questions.what_if",
+    "bayplan.core.config.loading",
+    "bayplan_devcluster.apiserver.storage",
+    "bayplan.core.devices.cel.compiling",
+    "bayplan.answers.insight.questions.balance",
+    "bayplan.answers.insight.questions.what_if",
     "httpx2",
     "lark",
     "lightkube.core.client",
     "yaml",
 }
 """What a question about a saved snapshot needs no part of, if it is about nodes and pods."""
-NEEDED_BY_QUESTIONS = {"bayplan.api", "celpy", "importlib.metadata", "lightkube", "msgspec", "numpy", "rich", "yaml"}
+NEEDED_BY_QUESTIONS = {
+    "bayplan.core.api",
+    "celpy",
+    "importlib.metadata",
+    "lightkube",
+    "msgspec",
+    "numpy",
+    "rich",
+    "yaml",
+}
 
 
 def imported(folder, *arguments):
     """The modules that a call of `bayplan` imports."""
     program = (
-        "import sys; from bayplan.cli import main; "
+        "import sys; from bayplan.faces.cli import main; "
         "main(sys.argv[1:], standalone_mode=False); print('modules:', *sys.modules)"
     )
     command = [sys.executable, "-c", program, *arguments]

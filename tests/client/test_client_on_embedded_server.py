@@ -7,9 +7,9 @@ import pytest
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Backoff, HttpClient, Reflector
-from bayplan.devcluster.apiserver.server import ApiServer
+from bayplan.core.api.kinds import NODE, POD
+from bayplan_devcluster.apiserver.server import ApiServer
 
 POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 QUICK = Backoff(0.005, 0.02)

@@ -10,8 +10,8 @@ from tests.support.tables import cases
 from tests.support.waiting import PATIENCE, until
 
 from bayplan.client import ClusterAccess, ConfigError, HttpClient, TransportError
-from bayplan.client import connections as module
-from bayplan.tls import client_context
+from bayplan.foundations.tls import client_context
+from bayplan.running.client import connections as module
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 

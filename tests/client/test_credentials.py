@@ -6,8 +6,8 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan.client import ConfigError
-from bayplan.client import credentials as credentials_module
-from bayplan.client.credentials import (
+from bayplan.running.client import credentials as credentials_module
+from bayplan.running.client.credentials import (
     TOKEN_LIFETIME,
     Exec,
     ExecPlugin,

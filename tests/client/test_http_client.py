@@ -9,10 +9,10 @@ from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.kinds import LEASE, NODE, POD
-from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType, TransportError
-from bayplan.client.errors import MalformedResponseError
+from bayplan.core.api.kinds import LEASE, NODE, POD
+from bayplan.core.api.objects import UndecodableObject
+from bayplan.running.client.errors import MalformedResponseError
 
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 POD_P = {"metadata": {"name": "p", "namespace": "n", "resourceVersion": "5"}, "spec": {"containers": []}}

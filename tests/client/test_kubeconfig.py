@@ -8,8 +8,8 @@ from aiohttp import web
 from tests.support.certificates import Authority
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
 from bayplan.client import ApiError, ConfigError, HttpClient, TransportError, connect, load_kubeconfig
+from bayplan.core.api.kinds import POD
 
 AUTHORITY = Authority()
 CLIENT = AUTHORITY.client("me", "system:masters")

@@ -10,14 +10,14 @@ import pytest
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.kinds import NODE, POD, custom_kind
-from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
-from bayplan.client.errors import RequestTimeoutError
-from bayplan.client.list_watch import AWAY, QUIET_PAUSE
+from bayplan.core.api.kinds import NODE, POD, custom_kind
+from bayplan.core.api.objects import decode
+from bayplan.foundations.turns import LONGEST_TURN
+from bayplan.running.client.errors import RequestTimeoutError
+from bayplan.running.client.list_watch import AWAY, QUIET_PAUSE
 from bayplan.testing.builders import make_node
 from bayplan.testing.in_memory import make_client
-from bayplan.turns import LONGEST_TURN
 
 BACKOFF = Backoff(initial=1.0, longest=8.0, jitter=0.0)
 
@@ -511,7 +511,7 @@ async def test_an_older_version_of_the_kind_is_followed(sleeps):
 
 
 async def test_all_versions_are_asked_for_until_the_server_has_one(sleeps, caplog):
-    caplog.set_level(logging.INFO, logger="bayplan.client")
+    caplog.set_level(logging.INFO, logger="bayplan.running.client")
     async with following_versions(sleeps, *[UNKNOWN] * 4, listed(5, A1)) as (reflector, calls):
         assert calls == [("added", "a", "1")]
         assert reflector.store["n/a"]["apiVersion"] == "scheduling.k8s.io/v1alpha3"
@@ -541,7 +541,7 @@ async def test_missing_kind_is_an_ordinary_failure_by_default(sleeps):
 
 @pytest.mark.parametrize(("events", "level"), [([line("ADDED", document("a", 6))], "DEBUG"), ([], "INFO")])
 async def test_silence_after_changes_is_logged_at_debug(sleeps, caplog, events, level):
-    caplog.set_level(logging.DEBUG, "bayplan.client")
+    caplog.set_level(logging.DEBUG, "bayplan.running.client")
     await follow(sleeps, listed(5), [*events, RequestTimeoutError("GET /pods")])
     [record] = [record for record in caplog.records if "the watch broke" in record.message]
     assert record.levelname == level

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import POD
 from bayplan.client import ApiError, Backoff, Reflector
-from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.core.api.kinds import POD
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import make_client
+from bayplan_devcluster.apiserver import Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 NAMES = [f"p{number}" for number in range(4)]
 

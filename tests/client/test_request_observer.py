@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from bayplan.api.kinds import POD
 from bayplan.client import ApiError, HttpClient, TransportError
+from bayplan.core.api.kinds import POD
 
 POD_P = {"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}}
 

@@ -3,8 +3,8 @@
 import gc
 import tracemalloc
 
-from bayplan.cluster.affinity_terms import PodTerms, terms_of
-from bayplan.cluster.pod_info import PodInfo
+from bayplan.core.cluster.affinity_terms import PodTerms, terms_of
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
 
 WEB, DB = {"app": "web"}, {"app": "db"}

@@ -1,10 +1,10 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import ObjectStore
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.quantity import InvalidQuantity
-from bayplan.cluster import node_table
-from bayplan.cluster.columns import CodedColumn
-from bayplan.cluster.host_ports import conflicts_with
-from bayplan.cluster.node_table import NO_PRIORITY, NodeTable
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import PodChanges, Removals
-from bayplan.cluster.pod_info import HostPort
+from bayplan.core.api.quantity import InvalidQuantity
+from bayplan.core.cluster import node_table
+from bayplan.core.cluster.columns import CodedColumn
+from bayplan.core.cluster.host_ports import conflicts_with
+from bayplan.core.cluster.node_table import NO_PRIORITY, NodeTable
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_changes import PodChanges, Removals
+from bayplan.core.cluster.pod_info import HostPort
 from bayplan.testing.builders import make_node, make_pod
 
 GPU = "example.com/gpu"

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api.objects import UndecodableObject, encode
-from bayplan.cluster.pod_decoder import LARGEST, PodDecoder
-from bayplan.cluster.pod_info import PodInfo
+from bayplan.core.api.objects import UndecodableObject, encode
+from bayplan.core.cluster.pod_decoder import LARGEST, PodDecoder
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.testing import strategies
 
 BASE = {"metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}

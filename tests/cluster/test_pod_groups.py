@@ -1,5 +1,5 @@
-from bayplan.cluster.objects import ObjectStore
-from bayplan.cluster.pod_groups import PodsByGroup
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.cluster.pod_groups import PodsByGroup
 from bayplan.testing.builders import make_pod
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.labels import LabelSelector, Requirement
-from bayplan.cluster import selector_groups
-from bayplan.cluster.pod_selectors import PodSelector
+from bayplan.core.api.labels import LabelSelector, Requirement
+from bayplan.core.cluster import selector_groups
+from bayplan.core.cluster.pod_selectors import PodSelector
 from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
 
 WEB = LabelSelector((Requirement("app", "=", ("web",)),))

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.cluster.slots import Slots
+from bayplan.core.cluster.slots import Slots
 
 
 @settings(max_examples=200)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.cluster import tally as tally_module
-from bayplan.cluster.columns import CodedColumn
-from bayplan.cluster.tally import Tally, Usage
+from bayplan.core.cluster import tally as tally_module
+from bayplan.core.cluster.columns import CodedColumn
+from bayplan.core.cluster.tally import Tally, Usage
 
 ZONES = np.array([1, 2, 0, 2], dtype=np.intp)
 

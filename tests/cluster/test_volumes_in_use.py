@@ -1,7 +1,7 @@
 import numpy as np
 
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.cluster.state import ClusterState
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod
 
 

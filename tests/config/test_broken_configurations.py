@@ -11,7 +11,7 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Plugin, filter_plugin
-from bayplan.config import ConfigurationError, read_configuration
+from bayplan.core.config import ConfigurationError, read_configuration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

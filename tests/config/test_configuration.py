@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.support.tables import cases
 
-from bayplan.cluster.state import ClusterState
-from bayplan.config import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import (
     Catalog,
     ConfigurationError,
     build_profile,
@@ -17,12 +18,11 @@ from bayplan.config import (
     parse_configuration,
     read_configuration,
 )
-from bayplan.config.documents import parse_yaml
-from bayplan.config.writing import to_yaml
-from bayplan.framework.profile import Point
-from bayplan.plugins.registry import PLUGINS
-from bayplan.simulation.handle import OfflineHandle
-from bayplan.versions import gates_of, with_gangs
+from bayplan.core.config.documents import parse_yaml
+from bayplan.core.config.writing import to_yaml
+from bayplan.core.framework.profile import Point
+from bayplan.core.plugins.registry import PLUGINS
+from bayplan.core.versions import gates_of, with_gangs
 
 DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
 RECORDED = [json.loads(line) for line in (DATA / "configurations.jsonl").read_text().splitlines()]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from bayplan.config.decoding import decode
+from bayplan.core.config.decoding import decode
 
 
 class Colour(Enum):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bayplan import Plugin, filter_plugin
-from bayplan.config import read_configuration
+from bayplan.core.config import read_configuration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 HERE = Path(__file__).parent

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.cluster.state import ClusterState
-from bayplan.config import Catalog, ConfigurationError, build_profiles
-from bayplan.config.documents import Document, read_document
-from bayplan.config.loading import read_document_of
-from bayplan.config.writing import to_yaml
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import Catalog, ConfigurationError, build_profiles
+from bayplan.core.config.documents import Document, read_document
+from bayplan.core.config.loading import read_document_of
+from bayplan.core.config.writing import to_yaml
 
 HERE = Path(__file__).parent
 RECORDED = (HERE.parent / "data" / "kube-scheduler" / "configurations.jsonl").read_text().splitlines()

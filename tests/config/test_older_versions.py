@@ -7,11 +7,11 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Plugin
-from bayplan.cluster.state import ClusterState
-from bayplan.config import Catalog, build_profiles, read_configuration
-from bayplan.config.writing import to_yaml
-from bayplan.framework.profile import Point
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import Catalog, build_profiles, read_configuration
+from bayplan.core.config.writing import to_yaml
+from bayplan.core.framework.profile import Point
 
 
 class Sample(Plugin):

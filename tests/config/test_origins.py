@@ -4,9 +4,9 @@ import pytest
 import yaml
 from tests.support.tables import cases
 
-from bayplan.config import ConfigurationError, read_configuration
-from bayplan.config.origins import origin_of
-from bayplan.plugins.registry import PLUGINS
+from bayplan.core.config import ConfigurationError, read_configuration
+from bayplan.core.config.origins import origin_of
+from bayplan.core.plugins.registry import PLUGINS
 
 LOAD = "load your own plugin with --plugin FILE"
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -10,8 +10,9 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Action, ClusterEvent, EventHint, Plugin, Rejections, filter_plugin, score_plugin
-from bayplan.cluster.state import ClusterState
-from bayplan.config import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import (
     ConfigurationError,
     KubeSchedulerProfile,
     PluginLoadError,
@@ -19,16 +20,15 @@ from bayplan.config import (
     default_profile,
     load_plugins,
 )
-from bayplan.config.catalog import Catalog
-from bayplan.config.plugin_files import installed_plugins
-from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
-from bayplan.framework.checks import check_events
-from bayplan.framework.events import ALL_EVENTS
-from bayplan.framework.functions import InvalidPlugin
-from bayplan.framework.profile import Point
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.config.catalog import Catalog
+from bayplan.core.config.plugin_files import installed_plugins
+from bayplan.core.config.types import PluginConfig, PluginReference, Plugins, PluginSet
+from bayplan.core.framework.checks import check_events
+from bayplan.core.framework.events import ALL_EVENTS
+from bayplan.core.framework.functions import InvalidPlugin
+from bayplan.core.framework.profile import Point
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 POLICY = '''
@@ -172,7 +172,7 @@ def test_keyboard_interrupt_of_a_file_counts_as_ctrl_c(tmp_path):
     [
         ("./nonesuch.py", "nonesuch.py: no such file"),
         ("nonesuch_module", "nonesuch_module: no such module; for a file, add its extension"),
-        ("bayplan.framework:Nonesuch", "has no plugin"),
+        ("bayplan.core.framework:Nonesuch", "has no plugin"),
     ],
 )
 def test_the_error_names_what_was_not_found(reference, message):

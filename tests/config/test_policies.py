@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.config import ConfigurationError, KubeSchedulerConfiguration, read_configuration
-from bayplan.config.decoding import decode
-from bayplan.config.policies import PREDICATES, policy_error
-from bayplan.config.policy_priorities import LEAST, MOST, PLUGINS, SPREADING
+from bayplan.core.config import ConfigurationError, KubeSchedulerConfiguration, read_configuration
+from bayplan.core.config.decoding import decode
+from bayplan.core.config.policies import PREDICATES, policy_error
+from bayplan.core.config.policy_priorities import LEAST, MOST, PLUGINS, SPREADING
 
 HEAD = {"kind": "Policy", "apiVersion": "v1"}
 FIRST = "policy.json:1: kind: a Policy is no longer supported. Write instead:"

@@ -9,12 +9,18 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Plugin
-from bayplan.cluster.state import ClusterState
-from bayplan.config import ConfigurationError, PluginLoadError, build_profiles, parse_configuration, read_configuration
-from bayplan.config.documents import parse_yaml
-from bayplan.framework.profile import Point
-from bayplan.scheduling import decide
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import (
+    ConfigurationError,
+    PluginLoadError,
+    build_profiles,
+    parse_configuration,
+    read_configuration,
+)
+from bayplan.core.config.documents import parse_yaml
+from bayplan.core.framework.profile import Point
+from bayplan.core.scheduling import decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -7,7 +7,7 @@ from textwrap import indent
 import pytest
 from tests.support.tables import cases
 
-from bayplan.config import ConfigurationError, read_configuration
+from bayplan.core.config import ConfigurationError, read_configuration
 
 KSC = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 FAULTY = f"{KSC}profiles:\n- plugins: {{filter: {{enabled: [{{name: Nonesuch}}]}}}}\n"

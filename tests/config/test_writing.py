@@ -8,10 +8,10 @@ import yaml
 from tests.support.tables import cases
 
 from bayplan import Plugin, filter_plugin
-from bayplan.config import Catalog, KubeSchedulerConfiguration, parse_configuration, read_configuration
-from bayplan.config.documents import parse_yaml
-from bayplan.config.profiles import profile_of_all
-from bayplan.config.writing import to_yaml
+from bayplan.core.config import Catalog, KubeSchedulerConfiguration, parse_configuration, read_configuration
+from bayplan.core.config.documents import parse_yaml
+from bayplan.core.config.profiles import profile_of_all
+from bayplan.core.config.writing import to_yaml
 
 DEFAULTS = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "defaults.yaml").read_text()
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

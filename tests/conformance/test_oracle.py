@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli.conformance import conformance
+from bayplan.faces.cli.conformance import conformance
 from bayplan.testing.conformance import replay
 from bayplan.testing.scenarios import read_scenarios
 

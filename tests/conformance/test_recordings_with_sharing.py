@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.scenarios import read_scenarios
 
 ORACLE = Path(__file__).parents[1] / "data" / "oracle"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bayplan.api.kinds import (
+from bayplan.client import ApiError, PatchType
+from bayplan.core.api.kinds import (
     CONTROLLER_REVISION,
     CRON_JOB,
     DAEMON_SET,
@@ -26,12 +27,11 @@ from bayplan.api.kinds import (
     STORAGE_CLASS,
     Kind,
 )
-from bayplan.client import ApiError, PatchType
-from bayplan.clock import ManualClock
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.controllers.daemon_pods import target_node
+from bayplan.core.versions import OLDEST
+from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
-from bayplan.versions import OLDEST
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.controllers.daemon_pods import target_node
 
 PATIENCE = 15.0
 """Seconds of the event loop's time after which a wait fails."""

@@ -12,16 +12,16 @@ from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
 from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
-from bayplan.clock import RunningClock
-from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.job_status import finished_condition
-from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
-from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
-from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
-from bayplan.devcluster.kubelet_nodes import is_healthy
+from bayplan.core.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
+from bayplan.foundations.clock import RunningClock
+from bayplan_devcluster.controllers import pods
+from bayplan_devcluster.controllers.informers import Informers
+from bayplan_devcluster.controllers.job_status import finished_condition
+from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
+from bayplan_devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
+from bayplan_devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
+from bayplan_devcluster.kubelet_nodes import is_healthy
 
 # Over TLS, the connection of a cancelled request closes later, maybe after the end of the test's event loop. Such
 # connections are collected at the end of each test, and their warnings are ignored.

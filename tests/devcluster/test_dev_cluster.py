@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bayplan.api.kinds import NODE, POD, SERVICE_ACCOUNT
 from bayplan.client import connect
-from bayplan.clock import ManualClock
-from bayplan.devcluster.cluster import DevCluster
+from bayplan.core.api.kinds import NODE, POD, SERVICE_ACCOUNT
+from bayplan.foundations.clock import ManualClock
+from bayplan_devcluster.cluster import DevCluster
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import ApiError, Client, PatchType, TransportError
-from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.devcluster.in_memory import InMemoryClient, InMemoryTransport
+from bayplan.core.api.kinds import LEASE, NODE, POD
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.in_memory import InMemoryClient, InMemoryTransport
 
 
 def pod(name, **fields):

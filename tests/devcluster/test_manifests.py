@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
-from bayplan.clock import ManualClock
-from bayplan.devcluster import manifests
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.manifest_files import ManifestError
+from bayplan.core.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
+from bayplan.foundations.clock import ManualClock
+from bayplan.foundations.manifest_files import ManifestError
+from bayplan_devcluster import manifests
+from bayplan_devcluster.cluster import DevCluster
 
 POD_YAML = """\
 apiVersion: v1

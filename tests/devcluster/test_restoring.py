@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from bayplan.api.kinds import DEPLOYMENT, NAMESPACE, NODE, POD, REPLICA_SET
-from bayplan.cli.cluster_contents import read_contents
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.kubelet import make_nodes
+from bayplan.core.api.kinds import DEPLOYMENT, NAMESPACE, NODE, POD, REPLICA_SET
+from bayplan.faces.cli.cluster_contents import read_contents
 from bayplan.insight import Snapshot
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.kubelet import make_nodes
 
 OLD = "2020-01-01T00:00:00Z"
 

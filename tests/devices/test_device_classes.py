@@ -2,8 +2,8 @@ import pytest
 from lightkube.models.resource_v1 import DeviceClass
 from tests.support.tables import cases
 
-from bayplan.cluster.objects import ObjectStore
-from bayplan.devices.classes import CLASS_PREFIX, ExtendedResources
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.devices.classes import CLASS_PREFIX, ExtendedResources
 from bayplan.testing.documents import convert
 
 GPU = "example.com/gpu"

@@ -6,7 +6,7 @@ from typing import Any
 
 from shipped import ACCOUNT
 
-from bayplan.devcluster.apiserver.authorization.attributes import Attributes
+from bayplan_devcluster.apiserver.authorization.attributes import Attributes
 
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",

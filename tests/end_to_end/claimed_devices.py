@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager, suppress
 
 from device_objects import device_class, resource_slice
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
-from bayplan.devcluster.controllers.informers import Informer
+from bayplan.core.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from bayplan_devcluster.controllers.informers import Informer
 
 
 class Devices:

@@ -19,17 +19,17 @@ from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ControlPlane
 from workloads import HOSTNAME, NAME, amounts
 
-from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, PRIORITY_CLASS, Kind
 from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
-from bayplan.clock import RunningClock
-from bayplan.devcluster.apiserver import ADMIN, ApiServer
-from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Verdict
-from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.controllers.controller import Controller
-from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
-from bayplan.devcluster.kubelet import KubeletDelays, Kubelets
+from bayplan.core.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, PRIORITY_CLASS, Kind
+from bayplan.foundations.clock import RunningClock
 from bayplan.testing.observer import Observer, condition_of
+from bayplan_devcluster.apiserver import ADMIN, ApiServer
+from bayplan_devcluster.apiserver.authorization.attributes import Attributes, Verdict
+from bayplan_devcluster.apiserver.authorization.users import User
+from bayplan_devcluster.controllers.controller import Controller
+from bayplan_devcluster.controllers.informers import Informers
+from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
+from bayplan_devcluster.kubelet import KubeletDelays, Kubelets
 
 ABRUPT = [
     pytest.mark.usefixtures("_unclosed_connections"),

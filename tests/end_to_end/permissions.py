@@ -21,9 +21,9 @@ from scheduler_tasks import (
 )
 from shipped import NAMESPACE, manifests
 
-from bayplan.api.kinds import CLUSTER_ROLE, ROLE, Kind
-from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
-from bayplan.devcluster.apiserver.authorization.rules import Rule
+from bayplan.core.api.kinds import CLUSTER_ROLE, ROLE, Kind
+from bayplan_devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan_devcluster.apiserver.authorization.rules import Rule
 
 FILES = ("bayplan.yaml", "podgroup-crd.yaml")
 """The files of deploy/ that grant permissions."""

@@ -16,19 +16,19 @@ from typing import Any
 
 from tests.support.waiting import PATIENCE
 
+from bayplan.answers.replay.redaction import RecordingRedactor
+from bayplan.answers.replay.replay import Replay
 from bayplan.client import ClusterAccess
-from bayplan.config import ExtraPlugin, default_profile
-from bayplan.config.types import Extender
-from bayplan.executor.extenders import have_a_say
-from bayplan.recording.entries import Checkpoint, RecordedEntry, Setting
-from bayplan.recording.files import Recording, prepare_recording
-from bayplan.recording.frames import FrameEncoder
-from bayplan.recording.places import segment_file
-from bayplan.recording.recorder import DecisionRecorder
-from bayplan.recording.writing import Keep
-from bayplan.replay.redaction import RecordingRedactor
-from bayplan.replay.replay import Replay
-from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
+from bayplan.core.config import ExtraPlugin, default_profile
+from bayplan.core.config.types import Extender
+from bayplan.core.executor.extenders import have_a_say
+from bayplan.running.recording.entries import Checkpoint, RecordedEntry, Setting
+from bayplan.running.recording.files import Recording, prepare_recording
+from bayplan.running.recording.frames import FrameEncoder
+from bayplan.running.recording.places import segment_file
+from bayplan.running.recording.recorder import DecisionRecorder
+from bayplan.running.recording.writing import Keep
+from bayplan.running.service.scheduler import BuildProfiles, Scheduler, Settings
 from bayplan.testing.running import FAST
 from bayplan.testing.running import running_scheduler as unrecorded_scheduler
 

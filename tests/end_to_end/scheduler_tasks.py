@@ -13,8 +13,9 @@ from running import FAST
 from shipped import NAMESPACE, token
 from workloads import NAME, pod, pods
 
-from bayplan.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
-from bayplan.api.kinds import (
+from bayplan.client import HttpClient
+from bayplan.core.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.kinds import (
     CLUSTER_ROLE_BINDING,
     DEVICE_CLASS,
     PERSISTENT_VOLUME,
@@ -27,17 +28,16 @@ from bayplan.api.kinds import (
     STORAGE_CLASS,
     custom_kind,
 )
-from bayplan.client import HttpClient
-from bayplan.client.leader_election import LeaderElectionSettings
-from bayplan.config import default_profile, load_configuration
-from bayplan.config.loading import parse_configuration
-from bayplan.config.profiles import build_profile
-from bayplan.devcluster.apiserver import Fault
-from bayplan.service.leader_election import ElectionThread
-from bayplan.service.scheduler import BuildProfiles, Scheduler
-from bayplan.service.serving.endpoints import Endpoints
-from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.server import ReviewClients
+from bayplan.core.config import default_profile, load_configuration
+from bayplan.core.config.loading import parse_configuration
+from bayplan.core.config.profiles import build_profile
+from bayplan.running.client.leader_election import LeaderElectionSettings
+from bayplan.running.service.leader_election import ElectionThread
+from bayplan.running.service.scheduler import BuildProfiles, Scheduler
+from bayplan.running.service.serving.endpoints import Endpoints
+from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.server import ReviewClients
+from bayplan_devcluster.apiserver import Fault
 
 Done = Callable[[], Awaitable[None]]
 """Waits until all permissions of the task were used, or one of them was found to be missing."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from tests.support.waiting import until
 from workloads import NAME
 
-from bayplan.api.kinds import DEPLOYMENT, SERVICE_ACCOUNT
 from bayplan.client import HttpClient
-from bayplan.devcluster.apiserver.authorization.users import service_account_name
-from bayplan.devcluster.manifests import Manifest, create, read
+from bayplan.core.api.kinds import DEPLOYMENT, SERVICE_ACCOUNT
+from bayplan_devcluster.apiserver.authorization.users import service_account_name
+from bayplan_devcluster.manifests import Manifest, create, read
 
 FOLDER = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "kube-system"

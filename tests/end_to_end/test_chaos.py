@@ -11,10 +11,10 @@ from running import running_scheduler
 from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, pod
 
-from bayplan.api.kinds import NODE
-from bayplan.api.quantity import NANO, parse
-from bayplan.api.requests import CPU
 from bayplan.client import ApiError
+from bayplan.core.api.kinds import NODE
+from bayplan.core.api.quantity import NANO, parse
+from bayplan.core.api.requests import CPU
 
 pytestmark = ABRUPT
 

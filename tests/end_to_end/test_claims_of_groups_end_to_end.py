@@ -8,7 +8,8 @@ from running import running_scheduler
 from tests.support.waiting import until
 from workloads import NAME, pod
 
-from bayplan.api.kinds import (
+from bayplan.client import ClusterAccess
+from bayplan.core.api.kinds import (
     DEVICE_CLASS,
     POD,
     POD_GROUP,
@@ -17,10 +18,9 @@ from bayplan.api.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
 )
-from bayplan.client import ClusterAccess
-from bayplan.config import default_profile
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.versions import gates_of
+from bayplan.core.config import default_profile
+from bayplan.core.versions import gates_of
+from bayplan_devcluster.cluster import DevCluster
 
 GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "DRAWorkloadResourceClaims")
 SHARED = {"name": "shared", "resourceClaimTemplateName": "t"}

@@ -10,8 +10,15 @@ from tests.support.invariants import check_invariants
 from tests.support.tables import cases
 from workloads import NAME, pod
 
-from bayplan.api.kinds import DEVICE_CLASS, POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from bayplan.client import ApiError
+from bayplan.core.api.kinds import (
+    DEVICE_CLASS,
+    POD,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+)
 from bayplan.testing.observer import condition_of
 
 pytestmark = pytest.mark.feature("DynamicResources: end to end")

@@ -6,8 +6,8 @@ from device_objects import claiming, template
 from running import running_scheduler
 from tests.support.tables import cases
 
-from bayplan.api.kinds import RESOURCE_CLAIM_TEMPLATE
-from bayplan.devcluster.kubelet import RUN_SECONDS
+from bayplan.core.api.kinds import RESOURCE_CLAIM_TEMPLATE
+from bayplan_devcluster.kubelet import RUN_SECONDS
 
 pytestmark = pytest.mark.usefixtures("invariants")
 

@@ -21,17 +21,17 @@ from tests.support.certificates import Authority
 from tests.support.waiting import until
 from workloads import NAME, pod, pods
 
-from bayplan.api.kinds import CONFIG_MAP
 from bayplan.client import HttpClient
-from bayplan.config.profiles import default_profile
-from bayplan.framework.interface import Plugin
-from bayplan.service.leader_election import Leadership
-from bayplan.service.metrics.measuring import Metrics
-from bayplan.service.scheduler import Peers, Scheduler
-from bayplan.service.serving.endpoints import Endpoints, Published
-from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.server import ReviewClients
-from bayplan.versions import gates_of
+from bayplan.core.api.kinds import CONFIG_MAP
+from bayplan.core.config.profiles import default_profile
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.versions import gates_of
+from bayplan.running.service.leader_election import Leadership
+from bayplan.running.service.metrics.measuring import Metrics
+from bayplan.running.service.scheduler import Peers, Scheduler
+from bayplan.running.service.serving.endpoints import Endpoints, Published
+from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.server import ReviewClients
 
 OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}

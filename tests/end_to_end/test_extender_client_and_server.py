@@ -13,14 +13,14 @@ from tests.support.invariants import waiting_or_bound
 from workloads import NAME, pod, pods
 
 from bayplan import SKIP, Plugin, filter_plugin, score_plugin
-from bayplan.api.kinds import PRIORITY_CLASS
 from bayplan.client import ApiError, HttpClient
-from bayplan.config import parse_configuration
-from bayplan.config.types import API_VERSION, KIND
-from bayplan.extender.paths import DEFAULT_PATHS
-from bayplan.extender.plugins import profile_of_plugins
-from bayplan.extender.running import ServerSettings, running_extender
-from bayplan.extender.snippet import extenders_snippet
+from bayplan.core.api.kinds import PRIORITY_CLASS
+from bayplan.core.config import parse_configuration
+from bayplan.core.config.types import API_VERSION, KIND
+from bayplan.running.extender.paths import DEFAULT_PATHS
+from bayplan.running.extender.plugins import profile_of_plugins
+from bayplan.running.extender.running import ServerSettings, running_extender
+from bayplan.running.extender.snippet import extenders_snippet
 
 pytestmark = [
     pytest.mark.feature("Serving as an extender: with a Bayplan scheduler"),

@@ -9,9 +9,9 @@ from tests.extender.stub_extender import StubExtender
 from tests.support.tables import cases
 from workloads import pod, pods
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.client import ApiError
-from bayplan.config.types import Extender
+from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
+from bayplan.core.config.types import Extender
 
 pytestmark = [pytest.mark.feature("HTTP extenders: end to end"), pytest.mark.usefixtures("invariants")]
 

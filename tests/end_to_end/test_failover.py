@@ -10,7 +10,7 @@ from tests.support.invariants import check_invariants, waiting_or_bound
 from tests.support.waiting import until
 from workloads import NAME, pods
 
-from bayplan.api.kinds import LEASE
+from bayplan.core.api.kinds import LEASE
 
 pytestmark = [*ABRUPT, pytest.mark.usefixtures("invariants")]
 LEADS = "became leader"

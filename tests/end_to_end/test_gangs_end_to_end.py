@@ -12,12 +12,12 @@ from running import FAST
 from tests.support.waiting import PATIENCE
 from workloads import pod
 
-from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
 from bayplan.client import HttpClient
-from bayplan.config import load_configuration
-from bayplan.config.profiles import build_profile
-from bayplan.service.scheduler import Scheduler
+from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
+from bayplan.core.config import load_configuration
+from bayplan.core.config.profiles import build_profile
+from bayplan.running.service.scheduler import Scheduler
 
 pytestmark = pytest.mark.usefixtures("invariants")
 

@@ -14,12 +14,12 @@ from tests.support.invariants import check_invariants
 from tests.support.waiting import PATIENCE, until
 from workloads import NAME, pod, pods
 
-from bayplan.cli.run_reports import RunReports
 from bayplan.client import HttpClient
-from bayplan.client.http import KEEP_ALIVE, HttpTransport
-from bayplan.client.list_watch import IDLE_SECONDS
-from bayplan.config import default_profile
-from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.core.config import default_profile
+from bayplan.faces.cli.run_reports import RunReports
+from bayplan.running.client.http import KEEP_ALIVE, HttpTransport
+from bayplan.running.client.list_watch import IDLE_SECONDS
+from bayplan.running.service.scheduler import Scheduler, Settings
 
 SOONER = IDLE_SECONDS - 2
 """Seconds after which the default limits would have no effect yet."""

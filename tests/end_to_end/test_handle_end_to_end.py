@@ -9,10 +9,10 @@ from tests.support.waiting import PATIENCE
 from workloads import NAME, pod
 
 from bayplan import Action, ClusterEvent, EventHint, Hint
-from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD, custom_kind
 from bayplan.client import ApiError
-from bayplan.framework.interface import Plugin, PostFilterResult, Wait
-from bayplan.framework.status import Status
+from bayplan.core.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD, custom_kind
+from bayplan.core.framework.interface import Plugin, PostFilterResult, Wait
+from bayplan.core.framework.status import Status
 
 
 class Crew(Plugin):

@@ -11,8 +11,8 @@ from tests.support.invariants import check_invariants, waiting_or_bound
 from tests.support.tables import cases
 from workloads import NAME, node_affinity, pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.framework.interface import Plugin
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.framework.interface import Plugin
 from bayplan.testing.observer import condition_of
 
 POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"

@@ -12,8 +12,8 @@ from running import bayplan_run
 from tests.support.tables import cases
 from workloads import pod
 
-from bayplan.api.kinds import RESOURCE_CLAIM_TEMPLATE
-from bayplan.devcluster.kubelet import RUN_SECONDS
+from bayplan.core.api.kinds import RESOURCE_CLAIM_TEMPLATE
+from bayplan_devcluster.kubelet import RUN_SECONDS
 
 pytestmark = [
     pytest.mark.usefixtures("invariants"),

@@ -10,10 +10,10 @@ from odd_kinds import odd_things, odd_users
 from odd_objects import mutated, odd_node
 from workloads import pod
 
-from bayplan.api.kinds import KINDS, NODE, Kind
-from bayplan.api.objects import UndecodableObject, decode, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.scheduling import decide
+from bayplan.core.api.kinds import KINDS, NODE, Kind
+from bayplan.core.api.objects import UndecodableObject, decode, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.scheduling import decide
 from bayplan.testing.builders import make_cluster
 
 THINGS = odd_things()

@@ -18,10 +18,10 @@ from tests.support.waiting import PATIENCE, until
 from workloads import NAME
 
 from bayplan.client import HttpClient
-from bayplan.config import default_profile
-from bayplan.service.debugging.comparison import ObjectDifference, differences, list_all
-from bayplan.service.informers import LIVE_PODS
-from bayplan.service.scheduler import Scheduler
+from bayplan.core.config import default_profile
+from bayplan.running.service.debugging.comparison import ObjectDifference, differences, list_all
+from bayplan.running.service.informers import LIVE_PODS
+from bayplan.running.service.scheduler import Scheduler
 from bayplan.testing.running import FAST
 
 THINGS = odd_things()

@@ -13,11 +13,11 @@ from tests.support.waiting import until
 from workloads import NAME
 
 from bayplan.client import ClusterAccess, HttpClient
-from bayplan.config import default_profile
-from bayplan.service.scheduler import Scheduler, SchedulingEndedError, Settings
-from bayplan.service.serving.endpoints import Endpoints
-from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.server import ReviewClients
+from bayplan.core.config import default_profile
+from bayplan.running.service.scheduler import Scheduler, SchedulingEndedError, Settings
+from bayplan.running.service.serving.endpoints import Endpoints
+from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.server import ReviewClients
 
 STATUS = "writing the status of a pod"
 

@@ -23,11 +23,11 @@ from shipped import ACCOUNT, NAMESPACE, manifests
 from tests.support.waiting import PATIENCE, until
 from workloads import NAME, pods
 
-from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, LEASE, ROLE, ROLE_BINDING
-from bayplan.cli.manifests import manifests as manifests_command
 from bayplan.client import HttpClient, load_kubeconfig
-from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
-from bayplan.devcluster.apiserver.authorization.rules import Rule
+from bayplan.core.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, LEASE, ROLE, ROLE_BINDING
+from bayplan.faces.cli.manifests import manifests as manifests_command
+from bayplan_devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan_devcluster.apiserver.authorization.rules import Rule
 
 NEEDED = [(task, permission) for task, (_, permissions) in TASKS.items() for permission in permissions]
 SINGLE = [(task, permission) for task, permission in NEEDED if task != READING]

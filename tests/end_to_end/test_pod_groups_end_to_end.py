@@ -10,7 +10,7 @@ from tests.support.invariants import check_invariants
 from tests.support.waiting import PATIENCE
 from workloads import NAME, pod
 
-from bayplan.api.kinds import EVENT, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS
+from bayplan.core.api.kinds import EVENT, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS
 
 pytestmark = pytest.mark.usefixtures("invariants")
 

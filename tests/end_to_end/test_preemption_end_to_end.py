@@ -9,9 +9,9 @@ from running import running_scheduler
 from tests.support.tables import cases
 from workloads import NAME, pod, pods
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.client import ApiError
-from bayplan.framework.interface import Plugin, Wait
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS
+from bayplan.core.framework.interface import Plugin, Wait
 from bayplan.testing.observer import condition_of
 
 pytestmark = [pytest.mark.feature("DefaultPreemption: end to end"), pytest.mark.usefixtures("invariants")]

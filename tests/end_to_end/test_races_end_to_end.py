@@ -7,8 +7,8 @@ from running import running_scheduler
 from tests.support.invariants import waiting_or_bound
 from workloads import NAME, pod, pods
 
-from bayplan.api.kinds import NODE
-from bayplan.framework.interface import Plugin
+from bayplan.core.api.kinds import NODE
+from bayplan.core.framework.interface import Plugin
 
 pytestmark = pytest.mark.usefixtures("invariants")
 

@@ -20,15 +20,15 @@ from running import FAST, bayplan_run, unrecorded_scheduler
 from tests.support.waiting import until
 from workloads import NAME, pod, pods
 
-from bayplan.api.kinds import PRIORITY_CLASS
-from bayplan.cli import main
-from bayplan.config import default_profile
-from bayplan.recording import writing
-from bayplan.recording.entries import Changed, Setting
-from bayplan.recording.files import Recording, RecordingError
-from bayplan.recording.recorder import DecisionRecorder
-from bayplan.replay.causes import explained
-from bayplan.replay.replay import Replay
+from bayplan.answers.replay.causes import explained
+from bayplan.answers.replay.replay import Replay
+from bayplan.core.api.kinds import PRIORITY_CLASS
+from bayplan.core.config import default_profile
+from bayplan.faces.cli import main
+from bayplan.running.recording import writing
+from bayplan.running.recording.entries import Changed, Setting
+from bayplan.running.recording.files import Recording, RecordingError
+from bayplan.running.recording.recorder import DecisionRecorder
 
 MOST_ALLOCATED = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

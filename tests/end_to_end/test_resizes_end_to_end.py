@@ -5,12 +5,12 @@ from clusters import embedded
 from running import running_scheduler
 from workloads import NAME, pod
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.client import PatchType
-from bayplan.cluster.resizes import RESIZES_PREEMPT
-from bayplan.config import default_profile
+from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
+from bayplan.core.cluster.resizes import RESIZES_PREEMPT
+from bayplan.core.config import default_profile
+from bayplan.core.versions import gates_of
 from bayplan.testing.observer import condition_of
-from bayplan.versions import gates_of
 
 pytestmark = pytest.mark.feature("DefaultPreemption: deferred resizes, end to end")
 

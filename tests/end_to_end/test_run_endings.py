@@ -7,14 +7,14 @@ from running import bayplan_run
 from tests.support.waiting import PATIENCE, until
 from workloads import NAME, pod
 
-from bayplan.api.kinds import LEASE
+from bayplan.core.api.kinds import LEASE
 
 ELECTION = ("--leader-elect", f"--leader-elect-resource-name={NAME}")
 
 SHORT = """
-from bayplan.cli import ending
-from bayplan.service import unended
-from bayplan.service.scheduler import Scheduler
+from bayplan.faces.cli import ending
+from bayplan.running.service import unended
+from bayplan.running.service.scheduler import Scheduler
 
 drain = Scheduler._drain
 Scheduler._drain = lambda self, seconds: drain(self, 0.3)

@@ -8,7 +8,7 @@ from running import FAST, running_scheduler
 from tests.support.invariants import waiting_or_bound
 from workloads import NAME, node_affinity, pod, pods
 
-from bayplan.api.kinds import NODE, POD
+from bayplan.core.api.kinds import NODE, POD
 from bayplan.testing.observer import condition_of
 
 pytestmark = pytest.mark.usefixtures("invariants")
@@ -179,4 +179,4 @@ async def test_repeated_failure_becomes_an_event_series(cluster):
 def _no_warnings(caplog):
     """No test of this module makes the scheduler log warnings."""
     yield
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("bayplan.service")] == []
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("bayplan.running.service")] == []

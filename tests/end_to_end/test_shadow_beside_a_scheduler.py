@@ -18,11 +18,11 @@ from tests.support.storage_documents import ZONE, claim, storage_class, using
 from tests.support.waiting import PATIENCE, until
 from workloads import NAME, amounts, pod
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS, STORAGE_CLASS
+from bayplan.answers.shadow.comparisons import ShadowSubject
+from bayplan.answers.shadow.record import ShadowRecord
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
-from bayplan.shadow.comparisons import ShadowSubject
-from bayplan.shadow.record import ShadowRecord
+from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS, STORAGE_CLASS
+from bayplan_devcluster.controllers.csi_provisioner import CsiProvisioner
 
 STOCK = "default-scheduler"
 

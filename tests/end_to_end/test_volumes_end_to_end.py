@@ -23,9 +23,9 @@ from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 from workloads import NAME, pod
 
-from bayplan.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from bayplan.config import build_profiles, parse_configuration
-from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
+from bayplan.core.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan.core.config import build_profiles, parse_configuration
+from bayplan_devcluster.controllers.csi_provisioner import CsiProvisioner
 
 pytestmark = pytest.mark.feature("VolumeBinding: from nothing to Running")
 

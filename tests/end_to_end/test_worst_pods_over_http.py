@@ -10,11 +10,11 @@ from benchmarks.worst_pods import CASES, HOSTNAME, OWN_KEYS, ZONE
 from running import bayplan_run
 from tests.support.waiting import until
 
-from bayplan.api.kinds import LEASE, POD
 from bayplan.client import HttpClient, load_kubeconfig
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.core.api.kinds import LEASE, POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 NODES, RUNNING, COPIES = 200, 500, 2
 SCHEDULER = "default-scheduler"

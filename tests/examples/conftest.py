@@ -1,10 +1,10 @@
 import pytest
 from playground import Playground
 
-from bayplan.clock import RunningClock
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.kubelet import make_node
+from bayplan.foundations.clock import RunningClock
 from bayplan.testing.observer import Observer
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.kubelet import make_node
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from bayplan.api.kinds import KINDS
-from bayplan.devcluster.cluster import DevCluster
+from bayplan.core.api.kinds import KINDS
 from bayplan.testing.observer import Observer
+from bayplan_devcluster.cluster import DevCluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}

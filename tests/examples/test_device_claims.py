@@ -2,11 +2,11 @@ from collections import Counter
 
 from playground import EXAMPLES, Playground
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.clock import RunningClock
-from bayplan.devcluster import manifests
-from bayplan.devcluster.cluster import DevCluster
+from bayplan.core.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.foundations.clock import RunningClock
 from bayplan.testing.observer import Observer
+from bayplan_devcluster import manifests
+from bayplan_devcluster.cluster import DevCluster
 
 
 async def test_fourth_pod_waits_until_a_device_is_released(tmp_path):

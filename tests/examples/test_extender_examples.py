@@ -12,10 +12,10 @@ import pytest
 import yaml
 from playground import EXAMPLES, KIND_OF, Playground
 
-from bayplan.config import load_configuration, load_plugins
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.kubelet import make_node
+from bayplan.core.config import load_configuration, load_plugins
 from bayplan.testing.observer import Observer
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.kubelet import make_node
 
 FOLDER = EXAMPLES / "extender"
 CONFIGURATION = FOLDER / "scheduler-config.yaml"

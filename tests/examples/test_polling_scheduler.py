@@ -2,8 +2,8 @@ import runpy
 
 from playground import EXAMPLES, manifest
 
-from bayplan.api.kinds import NODE
-from bayplan.devcluster.apiserver import Fault
+from bayplan.core.api.kinds import NODE
+from bayplan_devcluster.apiserver import Fault
 
 EXAMPLE = EXAMPLES / "polling_scheduler.py"
 

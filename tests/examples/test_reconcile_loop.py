@@ -1,6 +1,6 @@
 from playground import EXAMPLES, manifest
 
-from bayplan.devcluster.apiserver import Fault
+from bayplan_devcluster.apiserver import Fault
 
 EXAMPLE = str(EXAMPLES / "reconcile_loop.py")
 

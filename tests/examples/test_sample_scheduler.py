@@ -3,7 +3,7 @@ import runpy
 from playground import EXAMPLES, manifest
 from tests.support.tables import cases
 
-from bayplan.config import load_configuration, load_plugins
+from bayplan.core.config import load_configuration, load_plugins
 from bayplan.testing import check_contract
 
 EXAMPLE = str(EXAMPLES / "sample_scheduler.py")

@@ -9,13 +9,13 @@ from typing import Any
 import aiohttp
 
 from bayplan.client import Client
-from bayplan.config import parse_configuration
-from bayplan.config.types import API_VERSION, KIND
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.extender.plugins import profile_of_plugins, profiles_of
-from bayplan.extender.running import RunningExtender, ServerSettings, running_extender
-from bayplan.framework.functions import filter_plugin
+from bayplan.core.config import parse_configuration
+from bayplan.core.config.types import API_VERSION, KIND
+from bayplan.core.framework.functions import filter_plugin
+from bayplan.running.extender.plugins import profile_of_plugins, profiles_of
+from bayplan.running.extender.running import RunningExtender, ServerSettings, running_extender
 from bayplan.testing.in_memory import make_client
+from bayplan_devcluster.in_memory import InMemoryClient
 
 TIME = "2026-01-01T00:00:00Z"
 

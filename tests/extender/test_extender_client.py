@@ -8,12 +8,12 @@ import pytest
 from tests.extender.stub_extender import HANG_UP, NEVER, StubExtender
 from tests.support.tables import cases
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config.types import Extender, ExtenderManagedResource
-from bayplan.extender.client import HttpExtenders
-from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
-from bayplan.framework.interface import Candidate
-from bayplan.framework.status import Status
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config.types import Extender, ExtenderManagedResource
+from bayplan.core.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
+from bayplan.core.framework.interface import Candidate
+from bayplan.core.framework.status import Status
+from bayplan.running.extender.client import HttpExtenders
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: questions and answers")

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from tests.extender.stub_extender import StubExtender
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config.types import Extender
-from bayplan.executor.handlers import SentNode
-from bayplan.extender.client import HttpExtenders
-from bayplan.framework.extenders import ExtenderFilter, ExtenderPreempt, ExtenderScore
-from bayplan.framework.interface import Candidate
-from bayplan.framework.status import Status
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config.types import Extender
+from bayplan.core.executor.handlers import SentNode
+from bayplan.core.framework.extenders import ExtenderFilter, ExtenderPreempt, ExtenderScore
+from bayplan.core.framework.interface import Candidate
+from bayplan.core.framework.status import Status
+from bayplan.running.extender.client import HttpExtenders
 
 pytestmark = pytest.mark.feature("HTTP extenders: recorded of kube-scheduler")
 

@@ -9,10 +9,10 @@ from tests.extender.stub_extender import StubExtender
 from tests.support.certificates import Authority
 from tests.support.tables import cases
 
-from bayplan.config.errors import ConfigurationError
-from bayplan.config.types import Extender, ExtenderTLSConfig
-from bayplan.extender.client import HttpExtenders
-from bayplan.framework.extenders import ExtenderError, ExtenderFilter
+from bayplan.core.config.errors import ConfigurationError
+from bayplan.core.config.types import Extender, ExtenderTLSConfig
+from bayplan.core.framework.extenders import ExtenderError, ExtenderFilter
+from bayplan.running.extender.client import HttpExtenders
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = [

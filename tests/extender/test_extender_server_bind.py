@@ -7,9 +7,9 @@ from asking import cluster, no_c, pod, serving
 from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin
-from bayplan.api.kinds import CORE_EVENT, POD
-from bayplan.devcluster.apiserver import Fault
+from bayplan.core.api.kinds import CORE_EVENT, POD
 from bayplan.testing.in_memory import load, stored
+from bayplan_devcluster.apiserver import Fault
 
 pytestmark = pytest.mark.feature("Serving as an extender: bind")
 

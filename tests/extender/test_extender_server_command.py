@@ -14,7 +14,7 @@ from extender_process import bayplan_extender
 from tests.support.certificates import Authority
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.apiserver import ApiServer, Fault
 
 pytestmark = pytest.mark.feature("Serving as an extender: the command")
 

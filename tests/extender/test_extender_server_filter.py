@@ -7,9 +7,9 @@ from asking import cluster, no_c, node, pod, serving
 from tests.support.tables import cases
 
 from bayplan import NodeNames, Plugin, Rejections, Status, filter_plugin
-from bayplan.cluster.state import ClusterState
-from bayplan.extender import wire
-from bayplan.extender.sent_nodes import SentNodes
+from bayplan.core.cluster.state import ClusterState
+from bayplan.running.extender import wire
+from bayplan.running.extender.sent_nodes import SentNodes
 
 pytestmark = pytest.mark.feature("Serving as an extender: filter")
 

@@ -12,8 +12,8 @@ from tests.support.certificates import Authority
 from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin, filter_plugin
-from bayplan.extender import server
-from bayplan.extender.paths import DEFAULT_PATHS
+from bayplan.running.extender import server
+from bayplan.running.extender.paths import DEFAULT_PATHS
 
 pytestmark = pytest.mark.feature("Serving as an extender: HTTP")
 
@@ -187,7 +187,7 @@ async def test_requests_are_logged(caplog):
         await extender.filter_whole(node("a"), Pod=None)
     async with serving(breaks) as extender:
         await extender.filter_whole(node("a"))
-    messages = [record.getMessage() for record in caplog.records if record.name != "bayplan.failures"]
+    messages = [record.getMessage() for record in caplog.records if record.name != "bayplan.foundations.failures"]
     lines = [line.partition(" ms")[0].rpartition(", ")[0] or line for line in messages]
     assert lines == [
         "filter: default/web: 1 of 2 nodes",

@@ -5,12 +5,12 @@ from asking import cluster, no_c, node, pod, serving
 from tests.support.tables import cases
 
 from bayplan import Plugin, Wait, filter_plugin, score_plugin
-from bayplan.cluster.state import ClusterState
-from bayplan.config import ConfigurationError, PluginLoadError
-from bayplan.extender.plugins import profile_of_plugins
-from bayplan.extender.snippet import extenders_snippet
-from bayplan.framework.profile import Point
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import ConfigurationError, PluginLoadError
+from bayplan.core.framework.profile import Point
+from bayplan.running.extender.plugins import profile_of_plugins
+from bayplan.running.extender.snippet import extenders_snippet
 
 pytestmark = pytest.mark.feature("Serving as an extender: enabled plugins")
 

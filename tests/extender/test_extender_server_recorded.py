@@ -10,7 +10,7 @@ from asking import TIME, serving
 from tests.support.tables import cases
 
 from bayplan import Plugin, Rejections, Status, filter_plugin
-from bayplan.extender import wire
+from bayplan.running.extender import wire
 from bayplan.testing.in_memory import make_client
 
 pytestmark = pytest.mark.feature("Serving as an extender: recordings of kube-scheduler")

@@ -9,12 +9,12 @@ from tests.support.tables import cases
 from tests.support.waiting import until
 
 from bayplan import Plugin
-from bayplan.api.kinds import NODE, POD, SERVICE
-from bayplan.cluster.state import ClusterState
-from bayplan.devcluster.apiserver import Fault
-from bayplan.extender.watched_cluster import WatchedCluster
+from bayplan.core.api.kinds import NODE, POD, SERVICE
+from bayplan.core.cluster.state import ClusterState
+from bayplan.running.extender.watched_cluster import WatchedCluster
 from bayplan.testing.builders import make_service
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import Fault
 
 pytestmark = pytest.mark.feature("Serving as an extender: watching")
 

@@ -21,11 +21,11 @@ from lightkube.models.core_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.tables import cases
 
-from bayplan.api.objects import encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import changes
-from bayplan.framework.changes import node_changes, object_event, pod_changes
-from bayplan.framework.events import ALL_EVENTS, ANY, NODE, POD, Action, ClusterEvent
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import changes
+from bayplan.core.framework.changes import node_changes, object_event, pod_changes
+from bayplan.core.framework.events import ALL_EVENTS, ANY, NODE, POD, Action, ClusterEvent
 
 
 def _pod(

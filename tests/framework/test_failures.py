@@ -5,9 +5,9 @@ import traceback
 
 import pytest
 
-from bayplan.failures import Failures
-from bayplan.framework.calling import call
-from bayplan.framework.status import PluginError
+from bayplan.core.framework.calling import call
+from bayplan.core.framework.status import PluginError
+from bayplan.foundations.failures import Failures
 from bayplan.testing.builders import make_pod
 
 

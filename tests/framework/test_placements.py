@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.gangs import Gang, Placement
-from bayplan.framework.interface import Plugin
-from bayplan.framework.placements import best_placement, generate_placements
-from bayplan.framework.profile import Point, Profile
-from bayplan.framework.status import PluginError, Status
+from bayplan.core.framework.gangs import Gang, Placement
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.placements import best_placement, generate_placements
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.framework.status import PluginError, Status
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 NODES = make_cluster(make_node("a"), make_node("b")).state.nodes

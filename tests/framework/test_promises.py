@@ -3,17 +3,17 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework import interface
-from bayplan.framework.capabilities import ReplicaScores, SampledPreemption
-from bayplan.framework.functions import score_plugin
-from bayplan.framework.interface import Plugin
-from bayplan.framework.profile import has_form, implements
-from bayplan.framework.promises import reads_only_nodes, reads_pods
-from bayplan.plugins.default_preemption.plugin import DefaultPreemption
-from bayplan.plugins.node_affinity import NodeAffinity
-from bayplan.plugins.node_resources.fit import NodeResourcesFit
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.plugins.registry import PLUGINS
+from bayplan.core.framework import interface
+from bayplan.core.framework.capabilities import ReplicaScores, SampledPreemption
+from bayplan.core.framework.functions import score_plugin
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.profile import has_form, implements
+from bayplan.core.framework.promises import reads_only_nodes, reads_pods
+from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
+from bayplan.core.plugins.node_affinity import NodeAffinity
+from bayplan.core.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.core.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.core.plugins.registry import PLUGINS
 
 FORMS = [
     interface.Sign,

@@ -5,13 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from bayplan.config import default_profile
-from bayplan.framework.interface import Plugin, PostFilterResult
-from bayplan.framework.status import Status
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Outcome
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.config import default_profile
+from bayplan.core.framework.interface import Plugin, PostFilterResult
+from bayplan.core.framework.status import Status
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.decision import Outcome
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 COLUMNS = {

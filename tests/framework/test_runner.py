@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from bayplan import Plugin, Rejections, Status, Wait
-from bayplan.framework.binding_runner import run_permit, run_reserve, run_unreserve
-from bayplan.framework.interface import Candidate, CycleState, NodeNames, PostFilterResult, Shortlist
-from bayplan.framework.profile import Point, Profile, takes_part
-from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter, run_pre_score, run_score
-from bayplan.framework.status import SKIP, Code, PluginError
-from bayplan.framework.verdicts import Diagnosis, Verdicts
+from bayplan.core.framework.binding_runner import run_permit, run_reserve, run_unreserve
+from bayplan.core.framework.interface import Candidate, CycleState, NodeNames, PostFilterResult, Shortlist
+from bayplan.core.framework.profile import Point, Profile, takes_part
+from bayplan.core.framework.runner import run_filter, run_post_filter, run_pre_filter, run_pre_score, run_score
+from bayplan.core.framework.status import SKIP, Code, PluginError
+from bayplan.core.framework.verdicts import Diagnosis, Verdicts
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 POD = make_pod("p")

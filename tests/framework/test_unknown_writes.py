@@ -7,8 +7,8 @@ from tests.support.stories import in_virtual_time
 from tests.support.tables import cases
 
 from bayplan.client import ApiError, TransportError
-from bayplan.framework.status import PluginError
-from bayplan.framework.unknown_writes import RuledOut, known
+from bayplan.core.framework.status import PluginError
+from bayplan.core.framework.unknown_writes import RuledOut, known
 
 LOST, UNSENT = TransportError("no reply", sent=True), TransportError("refused", sent=False)
 REFUSED, CONFLICT, GONE, AWAY = (ApiError(status) for status in (403, 409, 404, 503))

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from bayplan.client.transport import ApiRequest, Response
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.http.request_info import RequestInfo, read_request_info
-from bayplan.devcluster.in_memory import InMemoryTransport
+from bayplan.running.client.transport import ApiRequest, Response
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.http.request_info import RequestInfo, read_request_info
+from bayplan_devcluster.in_memory import InMemoryTransport
 
 WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 

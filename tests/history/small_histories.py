@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
-from bayplan.history.following import Following, HistoryChange
-from bayplan.history.format import HistoryManifest
-from bayplan.history.writing import write_history
+from bayplan.answers.history.following import Following, HistoryChange
+from bayplan.answers.history.format import HistoryManifest
+from bayplan.answers.history.writing import write_history
+from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
 
 BEGIN = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 

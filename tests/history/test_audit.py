@@ -7,11 +7,11 @@ from click.testing import CliRunner
 from tests.history.audit_logs import ROWS, SHAPES, Event, binding, event, lines, stored, story, whole
 from tests.history.small_histories import BEGIN, at, node, pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cli import main
-from bayplan.history.format import HistoryError
-from bayplan.history.reading import History
-from bayplan.history.sources.audit import import_audit
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.audit import import_audit
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
 
 

@@ -15,14 +15,14 @@ from tests.history.audit_logs import lines
 from tests.history.auditing import AuditingTransport
 from tests.history.small_histories import BEGIN
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS, Kind
-from bayplan.client.transport import ApiRequest, Response
-from bayplan.clock import ManualClock
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.history.following import Following, HistoryChange
-from bayplan.history.format import Row
-from bayplan.history.reading import History
-from bayplan.history.sources.audit import import_audit
+from bayplan.answers.history.following import Following, HistoryChange
+from bayplan.answers.history.format import Row
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.audit import import_audit
+from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS, Kind
+from bayplan.foundations.clock import ManualClock
+from bayplan.running.client.transport import ApiRequest, Response
+from bayplan_devcluster.apiserver import ApiServer
 
 FOLLOWED = (NODE, POD, PRIORITY_CLASS)
 PODS = "/api/v1/namespaces/default/pods"

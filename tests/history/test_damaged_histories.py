@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from tests.history.audit_logs import lines, story
 from tests.support.commands import bayplan
 
-from bayplan.history.following import HistoryChange
-from bayplan.history.format import MANIFEST, HistoryDocument, HistoryError
-from bayplan.history.journal import Journal
-from bayplan.history.moments import HistoryMoments
-from bayplan.history.reading import History
-from bayplan.history.sources.audit import import_audit
+from bayplan.answers.history.following import HistoryChange
+from bayplan.answers.history.format import MANIFEST, HistoryDocument, HistoryError
+from bayplan.answers.history.journal import Journal
+from bayplan.answers.history.moments import HistoryMoments
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.audit import import_audit
 
 EVENTS, DOCUMENTS = "events-000001.parquet", "documents-000001.parquet"
 
@@ -230,7 +230,7 @@ def _long_texts(folder: Path) -> None:
     pq.write_table(pa.concat_tables([long] * 1000), folder / DOCUMENTS, compression="zstd")
 
 
-_READ = "import sys; from bayplan.history.reading import History; print(History.open(sys.argv[1]).problems)"
+_READ = "import sys; from bayplan.answers.history.reading import History; print(History.open(sys.argv[1]).problems)"
 
 
 @pytest.mark.parametrize("bomb", [_many_rows, _long_texts])

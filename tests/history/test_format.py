@@ -8,12 +8,12 @@ import pytest
 from pyarrow import parquet
 from tests.history.small_histories import BEGIN, at, node, pod, small_changes, write_small
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS, custom_kind
-from bayplan.history.events import NodeChanged, NodeRemoved, Owner, PodArrived, PodBound, PodEnded
-from bayplan.history.following import Following, HistoryChange
-from bayplan.history.format import EVENTS, HistoryError, MissingEvents, Row
-from bayplan.history.reading import History
-from bayplan.history.writing import write_history
+from bayplan.answers.history.events import NodeChanged, NodeRemoved, Owner, PodArrived, PodBound, PodEnded
+from bayplan.answers.history.following import Following, HistoryChange
+from bayplan.answers.history.format import EVENTS, HistoryError, MissingEvents, Row
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.writing import write_history
+from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS, custom_kind
 
 
 def test_a_history_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_duckdb_and_polars_read_it(tmp_path: Path) -> None:
 
 
 def test_the_number_of_rows_of_a_segment_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayplan.history.writing.ROWS", 3)
+    monkeypatch.setattr("bayplan.answers.history.writing.ROWS", 3)
     manifest = write_small(tmp_path / "h")
     assert manifest.counts.segments == len(list((tmp_path / "h").glob("events-*.parquet"))) == 4
     monkeypatch.undo()
@@ -145,7 +145,7 @@ def _truncate(path: Path) -> None:
 
 
 def _three_segments(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayplan.history.writing.ROWS", 4)
+    monkeypatch.setattr("bayplan.answers.history.writing.ROWS", 4)
     write_small(folder)
 
 

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_histories import BEGIN, at, node, pod, write_small
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.backtest.sample import write_sample
-from bayplan.history import moments as history_moments
-from bayplan.history.following import Following
-from bayplan.history.moments import HistoryMoments
-from bayplan.history.reading import History
-from bayplan.history.steps import Step, What
-from bayplan.history.writing import write_history
+from bayplan.answers.backtest.sample import write_sample
+from bayplan.answers.history import moments as history_moments
+from bayplan.answers.history.following import Following
+from bayplan.answers.history.moments import HistoryMoments
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.steps import Step, What
+from bayplan.answers.history.writing import write_history
+from bayplan.core.api.kinds import NODE, POD
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from tests.history.audit_logs import lines, story
 from tests.history.metrics_server import small_server, usual_story
 
-from bayplan.api.kinds import DEPLOYMENT
-from bayplan.backtest.sample import write_sample
-from bayplan.cli import main
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
-from bayplan.history.sources.trace import _COLUMNS
-from bayplan.history.sources.versions import KEPT
-from bayplan.insight.sources.rights import ROLE, cluster_role
+from bayplan.answers.backtest.sample import write_sample
+from bayplan.answers.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
+from bayplan.answers.history.sources.trace import _COLUMNS
+from bayplan.answers.history.sources.versions import KEPT
+from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+from bayplan.core.api.kinds import DEPLOYMENT
+from bayplan.faces.cli import main
+from bayplan_devcluster.apiserver import ApiServer
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.history.small_histories import small_changes, write_small
 
-from bayplan.history.format import HistoryCounts, HistoryError, Row, journal_file
-from bayplan.history.journal import Journal, convert_journal, next_segment
-from bayplan.history.reading import History
-from bayplan.history.segments import journal_lines
+from bayplan.answers.history.format import HistoryCounts, HistoryError, Row, journal_file
+from bayplan.answers.history.journal import Journal, convert_journal, next_segment
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.segments import journal_lines
 
 
 def whole_journal() -> bytes:

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 from tests.history.small_histories import BEGIN, at, node, pod
 
-from bayplan.api.times import rfc3339
-from bayplan.cli import main
-from bayplan.history.format import HistoryError
-from bayplan.history.reading import History
-from bayplan.history.sources.k8shark import import_k8shark, is_k8shark
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.k8shark import import_k8shark, is_k8shark
+from bayplan.core.api.times import rfc3339
+from bayplan.faces.cli import main
 
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 

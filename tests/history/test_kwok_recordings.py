@@ -7,11 +7,11 @@ import yaml
 from click.testing import CliRunner
 from tests.history.small_histories import node, pod
 
-from bayplan.cli import main
-from bayplan.history.events import NodeChanged, PodEnded
-from bayplan.history.reading import History
-from bayplan.history.sources.kwok import import_kwok, is_kwok_recording
-from bayplan.history.sources.trace import BEGIN
+from bayplan.answers.history.events import NodeChanged, PodEnded
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.kwok import import_kwok, is_kwok_recording
+from bayplan.answers.history.sources.trace import BEGIN
+from bayplan.faces.cli import main
 
 PODS = {"version": "v1", "resource": "pods"}
 NODES = {"version": "v1", "resource": "nodes"}

@@ -14,10 +14,10 @@ from tests.history.test_k8shark_captures import NODES, PODS, Capture, versioned
 from tests.history.test_kwok_recordings import stream, written
 from tests.history.test_simkube_traces import CRON_JOB, START, deployment, event, trace
 
-from bayplan.history.format import HistoryError
-from bayplan.history.sources.k8shark import import_k8shark
-from bayplan.history.sources.kwok import import_kwok
-from bayplan.history.sources.simkube import import_simkube
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.sources.k8shark import import_k8shark
+from bayplan.answers.history.sources.kwok import import_kwok
+from bayplan.answers.history.sources.simkube import import_simkube
 
 ODD = st.sampled_from(
     [None, True, -1, 0, 2**40, 2**62, 1.5, "", "x", "9" * 30, [], {}, [None], [3], {"": None}, {"a": []}]

@@ -8,11 +8,11 @@ from tests.history.small_histories import BEGIN, at
 from tests.support.commands import bayplan
 from tests.support.documents import of_kind
 
-from bayplan.api.kinds import NODE, POD, REPLICA_SET
-from bayplan.history.events import PodArrived
-from bayplan.history.format import HistoryError
-from bayplan.history.reading import History
-from bayplan.history.sources.kube_state_metrics import import_prometheus
+from bayplan.answers.history.events import PodArrived
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.kube_state_metrics import import_prometheus
+from bayplan.core.api.kinds import NODE, POD, REPLICA_SET
 from bayplan.insight import Snapshot
 
 

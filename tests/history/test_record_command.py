@@ -13,12 +13,12 @@ import pytest
 from tests.support.commands import bayplan
 from tests.support.waiting import until
 
-from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.history.reading import History
-from bayplan.insight.sources.rights import ROLE, cluster_role
+from bayplan.answers.history.reading import History
+from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 TOKEN, READER = "readers-token", "reader"

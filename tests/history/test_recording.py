@@ -14,18 +14,18 @@ import msgspec
 import pytest
 from tests.support.waiting import until
 
-from bayplan.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET
-from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
-from bayplan.history.format import HistoryCounts, HistoryError, HistoryManifest
-from bayplan.history.journal import convert_journal
-from bayplan.history.reading import History
-from bayplan.history.recording import HistoryRecorder, Pace
-from bayplan.history.redacting import Redactor
+from bayplan.answers.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
+from bayplan.answers.history.format import HistoryCounts, HistoryError, HistoryManifest
+from bayplan.answers.history.journal import convert_journal
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.recording import HistoryRecorder, Pace
+from bayplan.answers.history.redacting import Redactor
+from bayplan.core.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load, make_client
+from bayplan_devcluster.apiserver import Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 QUICK = Pace(tick_seconds=0.01, retry_seconds=0.01)
 
@@ -126,7 +126,7 @@ async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_pat
         time.sleep(0.1)
         convert_journal(folder, segment, counts)
 
-    monkeypatch.setattr("bayplan.history.recording.convert_journal", slowly)
+    monkeypatch.setattr("bayplan.answers.history.recording.convert_journal", slowly)
     client = make_client(make_node("a"), make_pod("p"))
     async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
         await until(begun.is_set)
@@ -184,7 +184,7 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False
         self._write = os.write
-        monkeypatch.setattr("bayplan.history.journal.os.write", self.write)
+        monkeypatch.setattr("bayplan.answers.history.journal.os.write", self.write)
 
     def write(self, file: int, data: bytes) -> int:
         if not self.full:

@@ -6,11 +6,11 @@ import pytest
 from tests.history.small_histories import node
 from tests.support.commands import bayplan
 
-from bayplan.api.kinds import REPLICA_SET
-from bayplan.history.events import PodArrived, PodEnded
-from bayplan.history.format import HistoryError
-from bayplan.history.reading import History
-from bayplan.history.sources.simkube import import_simkube, is_simkube
+from bayplan.answers.history.events import PodArrived, PodEnded
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.simkube import import_simkube, is_simkube
+from bayplan.core.api.kinds import REPLICA_SET
 from bayplan.insight import Snapshot
 
 START = 1_772_438_400

@@ -12,16 +12,16 @@ from tests.history.auditing import WRITES, AuditingTransport
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.waiting import until
 
-from bayplan.api.kinds import NODE, POD
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.recording import HistoryRecorder, Pace
+from bayplan.answers.history.sources.audit import import_audit
 from bayplan.client import Client, HttpClient, PatchType, load_kubeconfig
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.history.reading import History
-from bayplan.history.recording import HistoryRecorder, Pace
-from bayplan.history.sources.audit import import_audit
+from bayplan.core.api.kinds import NODE, POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.in_memory import InMemoryClient
 
 
 async def a_day(client: Client, folder: Path) -> None:

@@ -8,14 +8,14 @@ import pytest
 from click.testing import CliRunner
 from tests.support.commands import bayplan
 
-from bayplan.api.kinds import CRON_JOB, DEPLOYMENT, NODE, POD
-from bayplan.backtest.sample import write_sample
-from bayplan.cli import main
-from bayplan.history.events import ObjectChanged, PodArrived, PodEnded
-from bayplan.history.format import HistoryError
-from bayplan.history.reading import History
-from bayplan.history.sample import sample_snapshot
-from bayplan.history.sources.synthesis import Synthesis, synthesize
+from bayplan.answers.backtest.sample import write_sample
+from bayplan.answers.history.events import ObjectChanged, PodArrived, PodEnded
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sample import sample_snapshot
+from bayplan.answers.history.sources.synthesis import Synthesis, synthesize
+from bayplan.core.api.kinds import CRON_JOB, DEPLOYMENT, NODE, POD
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
 
 
@@ -85,7 +85,7 @@ def test_workloads_are_scaled_with_their_pods(sample: History) -> None:
 
 def test_the_same_seed_makes_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     write_sample(tmp_path / "here", days=1)
-    script = "import sys; from pathlib import Path; from bayplan.backtest.sample import write_sample; "
+    script = "import sys; from pathlib import Path; from bayplan.answers.backtest.sample import write_sample; "
     script += "write_sample(Path(sys.argv[1]), days=1)"
     subprocess.run(
         [sys.executable, "-c", script, tmp_path / "there"], check=True, env={"PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"}

@@ -7,13 +7,13 @@ from click.testing import CliRunner
 from tests.history.small_histories import node
 from tests.support.commands import bayplan
 
-from bayplan.api.kinds import NODE, custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.cli import main
-from bayplan.history.events import ObjectAdded, PodArrived
-from bayplan.history.format import HistoryError
-from bayplan.history.reading import History
-from bayplan.history.sources.trace import BEGIN, import_trace
+from bayplan.answers.history.events import ObjectAdded, PodArrived
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources.trace import BEGIN, import_trace
+from bayplan.core.api.kinds import NODE, custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
 
 TRACE = """\

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from tests.support.certificates import Authority
 
 from bayplan import Plugin
-from bayplan.asking.sources import FileSource
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.http import listener
-from bayplan.extender.plugins import profile_of_plugins
-from bayplan.extender.running import ServerSettings, running_extender
-from bayplan.http_server import Limits
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.ui.server import serving
+from bayplan.foundations.http_server import Limits
 from bayplan.insight import Insight, Snapshot
-from bayplan.service.serving.health import HealthChecks
-from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.server import EndpointServer
-from bayplan.ui.server import serving
+from bayplan.running.extender.plugins import profile_of_plugins
+from bayplan.running.extender.running import ServerSettings, running_extender
+from bayplan.running.service.serving.health import HealthChecks
+from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.server import EndpointServer
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.http import listener
 
 TOKEN = "secret"
 

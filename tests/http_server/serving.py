@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.support.certificates import Authority
 from tests.support.waiting import until
 
-from bayplan.http_server import HostNames, HttpServer, Limits, bind
+from bayplan.foundations.http_server import HostNames, HttpServer, Limits, bind
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: loc"

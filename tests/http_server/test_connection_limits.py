@@ -207,9 +207,9 @@ async def test_without_descriptors_accepting_pauses_and_continues():
 HELD = """
     import asyncio, tempfile
     from pathlib import Path
-    from bayplan.service.serving.health import HealthChecks
-    from bayplan.service.serving.options import ServingOptions
-    from bayplan.service.serving.server import EndpointServer
+    from bayplan.running.service.serving.health import HealthChecks
+    from bayplan.running.service.serving.options import ServingOptions
+    from bayplan.running.service.serving.server import EndpointServer
 
     server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks())
     server.start()

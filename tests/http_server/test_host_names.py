@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.http_server import HostNames
+from bayplan.foundations.http_server import HostNames
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from bayplan.http_server import Refusals
+from bayplan.foundations.http_server import Refusals
 from bayplan.testing.virtual_time import VirtualTime
 
 log = logging.getLogger("bayplan.test")

@@ -8,12 +8,12 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Plugin
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.extender.plugins import profile_of_plugins
-from bayplan.extender.running import ServerSettings, running_extender
-from bayplan.service.serving.health import HealthChecks
-from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.server import EndpointServer
+from bayplan.running.extender.plugins import profile_of_plugins
+from bayplan.running.extender.running import ServerSettings, running_extender
+from bayplan.running.service.serving.health import HealthChecks
+from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.server import EndpointServer
+from bayplan_devcluster.apiserver import ApiServer
 
 
 class AllNodes(Plugin):

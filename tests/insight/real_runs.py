@@ -6,22 +6,22 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from bayplan.api.kinds import EVENT, KINDS, NODE, POD
-from bayplan.api.objects import encode
+from bayplan.answers.insight.questions.eviction_budgets import is_ready
 from bayplan.client import ApiError
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import default_profile
-from bayplan.devcluster.controllers.disruption import DisruptionController
-from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.manager import ControllerManager
-from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
-from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
+from bayplan.core.api.kinds import EVENT, KINDS, NODE, POD
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import default_profile
+from bayplan.core.versions import DEFAULT_GATES, with_gangs
 from bayplan.insight import Snapshot
-from bayplan.insight.questions.eviction_budgets import is_ready
-from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
-from bayplan.versions import DEFAULT_GATES, with_gangs
+from bayplan_devcluster.controllers.disruption import DisruptionController
+from bayplan_devcluster.controllers.informers import Informers
+from bayplan_devcluster.controllers.manager import ControllerManager
+from bayplan_devcluster.controllers.persistent_volume import PersistentVolumeController
+from bayplan_devcluster.controllers.resource_claims import ResourceClaimController
 
 NAME = "default-scheduler"
 GATES = with_gangs(DEFAULT_GATES)

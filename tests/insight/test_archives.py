@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
-from bayplan import bounded_files
-from bayplan.api.kinds import NODE, STORAGE_CLASS, custom_kind
+from bayplan.answers.insight.sources import archive
+from bayplan.core.api.kinds import NODE, STORAGE_CLASS, custom_kind
+from bayplan.foundations import bounded_files
 from bayplan.insight import Gap, Snapshot, SnapshotError
-from bayplan.insight.sources import archive
 
 GROUP = document("PodGroup", "gang", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
 ZONE = document("Data", "one", "example.com/v1", namespace="")

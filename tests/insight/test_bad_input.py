@@ -10,9 +10,9 @@ from bayplan_documents import document, workload
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli import main
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
+from bayplan_devcluster.apiserver import ApiServer
 
 NODE = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4", "pods": "10"}})
 POD = document("Pod", "web", spec={"containers": [{"name": "c", "image": "i"}]})

@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from small_clusters import Maker
 from tests.support.tables import cases
 
-from bayplan.cli import main
+from bayplan.answers.insight.questions import room
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.insight.questions import room
 
 
 def balance(*objects, **options):

@@ -5,10 +5,10 @@ from small_clusters import ZONE, Maker
 from tests.support.documents import of_kind
 from tests.support.tables import cases
 
-from bayplan.executor.attempts import AttemptDriver
+from bayplan.answers.insight.answers import Stopped
+from bayplan.answers.simulation.replicas import Replicas
+from bayplan.core.executor.attempts import AttemptDriver
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.insight.answers import Stopped
-from bayplan.simulation.replicas import Replicas
 
 
 def node(name, cpu="4", **labels):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from test_capacity import node, pod
 
-from bayplan.config import parse_configuration
-from bayplan.config.catalog import in_tree_names, in_tree_plugin
-from bayplan.framework.interface import NodeNames, Permit, Reserve, Sign
-from bayplan.framework.profile import FORMS, Point
-from bayplan.framework.verdicts import Rejections
+from bayplan.answers.simulation.replicas import Replicas
+from bayplan.core.config import parse_configuration
+from bayplan.core.config.catalog import in_tree_names, in_tree_plugin
+from bayplan.core.framework.interface import NodeNames, Permit, Reserve, Sign
+from bayplan.core.framework.profile import FORMS, Point
+from bayplan.core.framework.verdicts import Rejections
 from bayplan.insight import Insight, Snapshot
-from bayplan.simulation.replicas import Replicas
 
 VERSION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 TURN = 2

@@ -3,9 +3,9 @@
 from bayplan_documents import document, node, pod
 from tests.support.tables import cases
 
-from bayplan.config import parse_configuration
+from bayplan.core.config import parse_configuration
+from bayplan.core.versions import VERSIONS, gates_of, with_gangs
 from bayplan.insight import Insight, Snapshot
-from bayplan.versions import VERSIONS, gates_of, with_gangs
 
 WAITS = document(
     "StorageClass",

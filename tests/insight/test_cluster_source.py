@@ -6,7 +6,10 @@ import msgspec
 import pytest
 from bayplan_documents import document
 
-from bayplan.api.kinds import (
+from bayplan.answers.insight.sources.cluster import read_client
+from bayplan.answers.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
+from bayplan.client import HttpClient
+from bayplan.core.api.kinds import (
     CONFIG_MAP,
     NODE,
     PERSISTENT_VOLUME,
@@ -17,16 +20,13 @@ from bayplan.api.kinds import (
     SECRET,
     custom_kind,
 )
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.client import HttpClient
-from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.core.api.pod_groups import POD_GROUPS
 from bayplan.insight import Snapshot, SnapshotError
-from bayplan.insight.sources.cluster import read_client
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
+from bayplan_devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.in_memory import InMemoryClient
 
 TOKEN = "readers-token"
 READER = "reader"
@@ -143,7 +143,7 @@ def paged_client(pods):
 
 
 async def test_lists_are_read_in_pages_with_progress(monkeypatch):
-    monkeypatch.setattr("bayplan.insight.sources.cluster.PAGE_SIZE", 4)
+    monkeypatch.setattr("bayplan.answers.insight.sources.cluster.PAGE_SIZE", 4)
     reported = []
     snapshot = await Snapshot.from_client(paged_client(10), progress=lambda *each: reported.append(each))
 
@@ -153,7 +153,7 @@ async def test_lists_are_read_in_pages_with_progress(monkeypatch):
 
 @pytest.mark.parametrize(("times", "pages"), [(1, [4, 4, 4, 4, 4]), (2, [4, 4, 4, 4, None])])
 async def test_expired_list_starts_over(monkeypatch, times, pages):
-    monkeypatch.setattr("bayplan.insight.sources.cluster.PAGE_SIZE", 4)
+    monkeypatch.setattr("bayplan.answers.insight.sources.cluster.PAGE_SIZE", 4)
     client = paged_client(10)
     left = list(range(times))
 

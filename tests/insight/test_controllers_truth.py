@@ -13,15 +13,15 @@ import pytest
 from bayplan_documents import document, node, pod, workload
 from real_runs import running
 
-from bayplan.api.kinds import KINDS, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, STATEFUL_SET
-from bayplan.devcluster.controllers.daemonset import DaemonSetController
-from bayplan.devcluster.controllers.replicaset import ReplicaSetController
-from bayplan.devcluster.controllers.statefulset import StatefulSetController
-from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
+from bayplan.answers.insight.questions.what_if import what_if
+from bayplan.core.api.kinds import KINDS, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, STATEFUL_SET
 from bayplan.insight import Changes, Insight, Snapshot
-from bayplan.insight.questions.what_if import what_if
 from bayplan.testing.in_memory import load, stored
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.controllers.daemonset import DaemonSetController
+from bayplan_devcluster.controllers.replicaset import ReplicaSetController
+from bayplan_devcluster.controllers.statefulset import StatefulSetController
+from bayplan_devcluster.controllers.taint_eviction import TaintEvictionController
 
 CONTROLLERS = (ReplicaSetController, StatefulSetController, DaemonSetController, TaintEvictionController)
 QUIET = 60.0

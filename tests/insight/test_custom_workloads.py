@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from small_manifests import node
 from tests.support.tables import cases
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, Snapshot
 
 

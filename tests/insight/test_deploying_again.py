@@ -6,9 +6,9 @@ import pytest
 from small_manifests import node
 from tests.support.tables import cases
 
+from bayplan.answers.insight.applying import LAST_APPLIED, applied
+from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.applying import LAST_APPLIED, applied
-from bayplan.insight.owners import WORKLOADS
 
 SELECTOR = {"matchLabels": {"app": "web"}}
 

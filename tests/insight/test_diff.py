@@ -7,9 +7,9 @@ from bayplan_documents import document, node, pod, workload
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli import main
-from bayplan.config import Catalog, KubeSchedulerConfiguration
-from bayplan.config.profiles import profile_of_all
+from bayplan.core.config import Catalog, KubeSchedulerConfiguration
+from bayplan.core.config.profiles import profile_of_all
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, Snapshot
 
 YESTERDAY = (

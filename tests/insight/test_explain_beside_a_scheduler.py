@@ -9,9 +9,9 @@ from real_runs import NAME, running
 from tests.support.tables import cases
 
 from bayplan import Plugin
-from bayplan.api.kinds import KINDS, NODE, POD
-from bayplan.config import default_profile
-from bayplan.framework.interface import Wait
+from bayplan.core.api.kinds import KINDS, NODE, POD
+from bayplan.core.config import default_profile
+from bayplan.core.framework.interface import Wait
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing.in_memory import load, stored
 from bayplan.testing.virtual_time import VirtualTime

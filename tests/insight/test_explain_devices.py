@@ -3,8 +3,8 @@
 import yaml
 from tests.support.tables import cases
 
+from bayplan.core.versions import gates_of
 from bayplan.insight import Insight, Snapshot
-from bayplan.versions import gates_of
 
 CLUSTER = """
 apiVersion: v1

@@ -3,11 +3,11 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.config import parse_configuration
-from bayplan.framework.interface import FailedPreemption, Plugin, PostFilterResult
-from bayplan.framework.status import Code, Status
+from bayplan.core.config import parse_configuration
+from bayplan.core.framework.interface import FailedPreemption, Plugin, PostFilterResult
+from bayplan.core.framework.status import Code, Status
+from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.insight import Insight, Snapshot
-from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 
 VERSION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 OFF = {"disabled": [{"name": "DefaultPreemption"}]}

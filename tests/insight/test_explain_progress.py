@@ -7,8 +7,8 @@ from bayplan_documents import document
 from tests.support.tables import cases
 
 from bayplan import Plugin
-from bayplan.api.kinds import POD
-from bayplan.framework.interface import Wait
+from bayplan.core.api.kinds import POD
+from bayplan.core.framework.interface import Wait
 from bayplan.insight import Insight, QuestionError, Snapshot
 
 CREATED = "2026-01-01T12:00:00Z"

@@ -2,9 +2,9 @@
 
 from tests.support.tables import cases
 
-from bayplan.cluster.resizes import RESIZES_PREEMPT
+from bayplan.core.cluster.resizes import RESIZES_PREEMPT
+from bayplan.core.versions import gates_of
 from bayplan.insight import Insight, Snapshot
-from bayplan.versions import gates_of
 
 OFF, ON = gates_of("1.37"), gates_of("1.37").but(RESIZES_PREEMPT)
 LACKS = "its resize is deferred: Insufficient cpu: lacks 200m"

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 
-from bayplan.api.kinds import POD
-from bayplan.cli import main
-from bayplan.cli.insight.watching import follow_pod
+from bayplan.core.api.kinds import POD
+from bayplan.faces.cli import main
+from bayplan.faces.cli.insight.watching import follow_pod
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client

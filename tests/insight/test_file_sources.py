@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD, SECRET
+from bayplan.core.api.kinds import NODE, POD, SECRET
 from bayplan.insight import Snapshot, SnapshotError
 
 NODE_A = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4"}})

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from tests.support.documents import of_kind
 from tests.support.tables import cases
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
 
 NODES = [

@@ -3,9 +3,9 @@
 import pytest
 from bayplan_documents import document, node, pod, workload
 
+from bayplan.answers.simulation.usual import USUAL_GATES
+from bayplan.core.versions import gates_of
 from bayplan.insight import Changes, Insight, Snapshot
-from bayplan.simulation.usual import USUAL_GATES
-from bayplan.versions import gates_of
 
 
 def ask(*objects, gates=USUAL_GATES, **changes):

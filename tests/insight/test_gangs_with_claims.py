@@ -15,17 +15,17 @@ from gang_clusters import AS_A_WHOLE, IN_ONE_ZONE, KUBERNETES, LABELS, PLUGINS, 
 from real_runs import QUIET, FirstChoice, running
 from tests.support.tables import cases
 
-from bayplan.api import quantity
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.cluster.objects import version_of
-from bayplan.config.loading import parse_configuration
-from bayplan.config.profiles import build_profile
-from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
-from bayplan.devices.allocations import ClaimAllocations
+from bayplan.core.api import quantity
+from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.core.cluster.objects import version_of
+from bayplan.core.config.loading import parse_configuration
+from bayplan.core.config.profiles import build_profile
+from bayplan.core.devices.allocations import ClaimAllocations
+from bayplan.core.versions import OLDEST, VERSIONS, gates_of, with_gangs
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing.in_memory import load, stored
 from bayplan.testing.virtual_time import VirtualTime
-from bayplan.versions import OLDEST, VERSIONS, gates_of, with_gangs
+from bayplan_devcluster.controllers.csi_provisioner import CsiProvisioner
 
 MOST_ATTEMPTS = 12
 """Of a pod within QUIET seconds, for the arrival of other members, for preemption and for volumes that appear."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from test_questions import CASES, sections
 
-from bayplan.cli import COMMANDS
+from bayplan.faces.cli import COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs/insight.md"
 EXAMPLE = re.compile(r"\(\.\./tests/insight/questions/([\w.-]+\.txt)\)\)\n\n```console\n(.*?)```", re.DOTALL)

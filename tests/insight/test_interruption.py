@@ -8,10 +8,10 @@ import pytest
 from bayplan_documents import document
 from click.testing import CliRunner
 
-from bayplan.cli import main
-from bayplan.cli.insight.progress import interruptible
+from bayplan.answers.insight.answers import INTERRUPTED, Stopped
+from bayplan.faces.cli import main
+from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.answers import INTERRUPTED, Stopped
 
 
 def pod(name, cpu="1", labels=()):
@@ -90,7 +90,7 @@ def called(*arguments):
     ids=" ".join,
 )
 def test_ctrl_c_prints_what_is_known_and_exits_with_130(files, monkeypatch, command):
-    monkeypatch.setattr("bayplan.cli.insight.answering.interruptible", PressedOnce)
+    monkeypatch.setattr("bayplan.faces.cli.insight.answering.interruptible", PressedOnce)
     result = called(*command)
 
     assert result.exit_code == 130

@@ -13,9 +13,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
+from bayplan.core.api.kinds import POD
+from bayplan.core.versions import VERSIONS, gates_of
 from bayplan.insight import Changes, Insight, LimitError, QuestionError, Snapshot, SnapshotError
-from bayplan.versions import VERSIONS, gates_of
 
 EVERYTHING = everything()
 FRESH = {

@@ -7,10 +7,10 @@ import yaml
 from bayplan_documents import document
 from tests.support.tables import cases
 
-from bayplan.api.kinds import KINDS, NODE, POD, PRIORITY_CLASS
-from bayplan.devcluster.apiserver.api_types import fields_of, table
+from bayplan.answers.insight.sources.numeric_quantities import with_text_quantities
+from bayplan.core.api.kinds import KINDS, NODE, POD, PRIORITY_CLASS
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.sources.numeric_quantities import with_text_quantities
+from bayplan_devcluster.apiserver.api_types import fields_of, table
 
 NODES = document("Node", "n1", namespace="", status={"allocatable": {"cpu": 4, "memory": "8Gi", "pods": 110}})
 

@@ -13,7 +13,7 @@ from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, Snapshot, SnapshotError
 
 NODE = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4"}})

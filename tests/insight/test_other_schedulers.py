@@ -7,9 +7,9 @@ from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.commands import bayplan
 
-from bayplan.cli import main
+from bayplan.answers.insight.other_schedulers import unknown_schedulers
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
-from bayplan.insight.other_schedulers import unknown_schedulers
 
 SERVED = ("default-scheduler", "bayplan-scheduler")
 

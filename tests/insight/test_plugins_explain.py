@@ -4,8 +4,8 @@ import pytest
 from bayplan_documents import document
 
 from bayplan import Plugin, filter_plugin
-from bayplan.framework.checks import check_plugin
-from bayplan.framework.functions import InvalidPlugin
+from bayplan.core.framework.checks import check_plugin
+from bayplan.core.framework.functions import InvalidPlugin
 from bayplan.insight import Insight, Snapshot
 from bayplan.plugin import Details, Remedy, delete_pods, remove_label
 

@@ -14,12 +14,12 @@ from test_questions import CASES as QUESTIONS
 from test_questions import sections
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver.patch import apply_merge_patch
+from bayplan.answers.insight.questions.change import Change
+from bayplan.answers.insight.questions.freeing import freeing
+from bayplan.answers.insight.questions.portable import Patch, PortableChange, difference, portable
+from bayplan.core.api.kinds import POD
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot
-from bayplan.insight.questions.change import Change
-from bayplan.insight.questions.freeing import freeing
-from bayplan.insight.questions.portable import Patch, PortableChange, difference, portable
+from bayplan_devcluster.apiserver.patch import apply_merge_patch
 
 
 def pending_alone(objects):

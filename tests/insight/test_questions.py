@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 
 CASES = sorted(Path(__file__).with_name("questions").glob("*.txt"))
 SECTION = re.compile(r"^--- (.+)\n", re.MULTILINE)

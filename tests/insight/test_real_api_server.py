@@ -20,7 +20,9 @@ from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.control_plane import ASSETS, ControlPlane
 
-from bayplan.api.kinds import (
+from bayplan.answers.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
+from bayplan.client import ApiError, HttpClient, load_kubeconfig
+from bayplan.core.api.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     JOB,
@@ -31,12 +33,10 @@ from bayplan.api.kinds import (
     REPLICA_SET,
     SECRET,
 )
-from bayplan.cli import main
-from bayplan.client import ApiError, HttpClient, load_kubeconfig
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 # A cancelled request over TLS closes its connection later, possibly after the test's event loop has ended.
 pytestmark = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]

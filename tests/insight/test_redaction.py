@@ -10,15 +10,15 @@ from bayplan_documents import document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, custom_kind
-from bayplan.cluster.pod_info import PodInfo
+from bayplan.answers.insight.sources.documents import identify
+from bayplan.answers.insight.sources.reading import Reading
+from bayplan.answers.insight.sources.redaction.kinds import FIELDS
+from bayplan.answers.insight.sources.redaction.names import Names
+from bayplan.answers.insight.sources.redaction.redacting import redact
+from bayplan.answers.insight.sources.rights import EFFECTS, REQUIRED
+from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, custom_kind
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.insight import Snapshot
-from bayplan.insight.sources.documents import identify
-from bayplan.insight.sources.reading import Reading
-from bayplan.insight.sources.redaction.kinds import FIELDS
-from bayplan.insight.sources.redaction.names import Names
-from bayplan.insight.sources.redaction.redacting import redact
-from bayplan.insight.sources.rights import EFFECTS, REQUIRED
 from bayplan.testing import make_cluster
 from bayplan.testing.conformance import replay
 from bayplan.testing.documents import document_of

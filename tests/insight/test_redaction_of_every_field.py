@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from bayplan.api.kinds import KINDS, VERSIONED_KINDS
-from bayplan.devcluster.apiserver.api_types import fields_of, table
+from bayplan.answers.insight.sources.redaction.kinds import FIELDS
+from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.sources.redaction.kinds import FIELDS
+from bayplan_devcluster.apiserver.api_types import fields_of, table
 
 MODELS = {(kind.group, kind.plural): kind for kind in (*KINDS, *VERSIONED_KINDS)}
 KEPT = {

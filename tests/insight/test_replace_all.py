@@ -6,9 +6,9 @@ from small_clusters import Maker
 from test_devices_that_go import devices, holder
 from tests.support.tables import cases
 
-from bayplan.config import read_configuration
+from bayplan.answers.insight.questions.outcomes import after_scheduling
+from bayplan.core.config import read_configuration
 from bayplan.insight import Changes, Insight, Snapshot
-from bayplan.insight.questions.outcomes import after_scheduling
 
 DAEMON = {"owner": ("DaemonSet", "agent"), "cpu": "100m", "tolerations": [{"operator": "Exists"}]}
 

@@ -13,9 +13,9 @@ from small_clusters import ZONE
 from test_devices_that_go import GPU, devices
 from tests.support.tables import cases
 
-from bayplan.cli import main
+from bayplan.answers.insight.question_types import QUESTIONS
+from bayplan.faces.cli import main
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot, Stopped
-from bayplan.insight.question_types import QUESTIONS
 
 NVIDIA = "nvidia.com/gpu"
 TAINT = [{"key": "gpu", "effect": "NoSchedule"}]

@@ -1,6 +1,6 @@
 import pytest
 
-from bayplan.api.kinds import NODE, POD, custom_kind
+from bayplan.core.api.kinds import NODE, POD, custom_kind
 from bayplan.insight import Snapshot, SnapshotError
 
 

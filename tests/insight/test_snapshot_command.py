@@ -14,14 +14,14 @@ from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD, custom_kind
-from bayplan.cli import main
-from bayplan.cli.insight import progress
-from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
-from bayplan.devcluster.cluster import DevCluster
+from bayplan.answers.insight.sources.rights import cluster_role
+from bayplan.core.api.kinds import NODE, POD, custom_kind
+from bayplan.core.versions import FollowedVersion
+from bayplan.faces.cli import main
+from bayplan.faces.cli.insight import progress
+from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.insight import Gap, Snapshot, SnapshotError
-from bayplan.insight.sources.rights import cluster_role
-from bayplan.versions import FollowedVersion
+from bayplan_devcluster.cluster import DevCluster
 
 NODE_A = document("Node", "a", namespace="")
 WEB = document("Pod", "web", namespace="shop", spec={"containers": [{"name": "c", "env": [{"name": "PASSWORD"}]}]})
@@ -68,7 +68,7 @@ async def test_cluster_is_saved_by_a_separate_process(tmp_path):
 
 
 async def run(*arguments):
-    program = "from bayplan.cli import kubectl_plugin; kubectl_plugin()"
+    program = "from bayplan.faces.cli import kubectl_plugin; kubectl_plugin()"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, *map(str, arguments))
     assert await process.wait() == 0
 
@@ -249,7 +249,13 @@ def test_manifests_print_the_role():
 
 
 def test_kubectl_plugin_has_the_commands_of_bayplan():
-    program = [sys.executable, "-c", "from bayplan.cli import kubectl_plugin; kubectl_plugin()", "snapshot", "--help"]
+    program = [
+        sys.executable,
+        "-c",
+        "from bayplan.faces.cli import kubectl_plugin; kubectl_plugin()",
+        "snapshot",
+        "--help",
+    ]
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
     assert printed.startswith("Usage: kubectl bayplan snapshot [OPTIONS] PATH")

@@ -5,10 +5,10 @@ import json
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.insight.sources import documents
-from bayplan.insight.sources.documents import stored
-from bayplan.insight.sources.reading import SnapshotError
+from bayplan.answers.insight.sources import documents
+from bayplan.answers.insight.sources.documents import stored
+from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.core.api.kinds import NODE, POD
 
 NAMED = {"name": "a", "namespace": "n"}
 TABLE = {

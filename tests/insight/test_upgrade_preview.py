@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli import main
+from bayplan.core.versions import gates_of, with_gangs
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import document_of
-from bayplan.versions import gates_of, with_gangs
 
 DRIVER = "disk.example.com"
 IMAGES = {"model:v1": 900 * 2**20, "app:v1": 20 * 2**20}

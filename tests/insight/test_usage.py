@@ -6,7 +6,7 @@ import pytest
 from bayplan_documents import node, pod
 from click.testing import CliRunner
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
 
 

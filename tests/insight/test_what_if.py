@@ -5,8 +5,8 @@ from bayplan_documents import node, pod, workload
 from real_runs import FirstChoice, really
 from small_clusters import Maker
 
-from bayplan.config import Catalog, KubeSchedulerConfiguration
-from bayplan.config.profiles import profile_of_all
+from bayplan.core.config import Catalog, KubeSchedulerConfiguration
+from bayplan.core.config.profiles import profile_of_all
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot
 
 CLUSTER = (

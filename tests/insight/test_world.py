@@ -2,13 +2,13 @@ import pytest
 from real_runs import FirstChoice
 from small_clusters import Maker
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM
-from bayplan.framework.interface import Plugin, Wait
+from bayplan.answers.simulation.evictions import evict
+from bayplan.answers.simulation.results import Fate
+from bayplan.answers.simulation.simulation import Simulation
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM
+from bayplan.core.framework.interface import Plugin, Wait
 from bayplan.insight import Snapshot
-from bayplan.simulation.evictions import evict
-from bayplan.simulation.results import Fate
-from bayplan.simulation.simulation import Simulation
-from bayplan.simulation.world import World
 
 
 def node(name, labels=None, **allocatable):

@@ -7,9 +7,9 @@ from bayplan_documents import document, node, pod
 from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin, Status
-from bayplan.api.kinds import CONFIG_MAP
-from bayplan.config import KubeSchedulerConfiguration, read_configuration
-from bayplan.framework.interface import Wait
+from bayplan.core.api.kinds import CONFIG_MAP
+from bayplan.core.config import KubeSchedulerConfiguration, read_configuration
+from bayplan.core.framework.interface import Wait
 from bayplan.insight import Changes, Insight, Snapshot
 
 CLUSTER = (node("n1"), node("n2"), pod("p"))

@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import encode
-from bayplan.backtest.running import SimulatedScheduler
-from bayplan.config import parse_configuration
-from bayplan.history import format as columns
-from bayplan.history.documents import document_of
-from bayplan.history.format import Row
-from bayplan.history.reading import History
-from bayplan.history.writing import write_history
-from bayplan.judging.node_orders import NodeOrders
-from bayplan.scheduling import decide
-from bayplan.scheduling.sampling import feasible_nodes_to_find
+from bayplan.answers.backtest.running import SimulatedScheduler
+from bayplan.answers.history import format as columns
+from bayplan.answers.history.documents import document_of
+from bayplan.answers.history.format import Row
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.writing import write_history
+from bayplan.answers.judging.node_orders import NodeOrders
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.objects import encode
+from bayplan.core.config import parse_configuration
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.sampling import feasible_nodes_to_find
 from bayplan.testing.builders import make_node, make_pod, spread_over
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)

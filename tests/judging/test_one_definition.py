@@ -11,19 +11,19 @@ from histories_out_of_order import BEGIN, DEFAULT, PACKING, configuration, rando
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import decode
-from bayplan.backtest.decisions import ask_again
-from bayplan.backtest.differences import next_difference
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import SimulatedScheduler
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.history.moments import HistoryMoments
-from bayplan.history.steps import Step, What
-from bayplan.insight.prices import Prices
-from bayplan.shadow.comparisons import ShadowCause
-from bayplan.shadow.shadow import Shadow
-from bayplan.simulation.world import World
+from bayplan.answers.backtest.decisions import ask_again
+from bayplan.answers.backtest.differences import next_difference
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import SimulatedScheduler
+from bayplan.answers.history.moments import HistoryMoments
+from bayplan.answers.history.steps import Step, What
+from bayplan.answers.insight.prices import Prices
+from bayplan.answers.shadow.comparisons import ShadowCause
+from bayplan.answers.shadow.shadow import Shadow
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.objects import decode
+from bayplan.core.cluster.pod_info import PodInfo
 
 SEEDS = st.integers(0, 10**6)
 SAME, PACKS = SimulatedScheduler(configuration()), SimulatedScheduler(configuration(packs=True))

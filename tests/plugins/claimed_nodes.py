@@ -2,12 +2,12 @@
 
 from lightkube.models.resource_v1 import ResourceClaimStatus
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.api.objects import convert
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import reservations
-from bayplan.framework.assuming import assumed_as
-from bayplan.framework.binding_runner import run_reserve
+from bayplan.core.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.devices.claims import reservations
+from bayplan.core.framework.assuming import assumed_as
+from bayplan.core.framework.binding_runner import run_reserve
 from bayplan.testing import make_cluster, make_node
 from devices import device, device_class, resource_slice
 

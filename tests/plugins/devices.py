@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import Status
-from bayplan.plugins.arguments import DynamicResourcesArgs
-from bayplan.plugins.dynamic_resources.plugin import DynamicResources
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import Status
+from bayplan.core.plugins.arguments import DynamicResourcesArgs
+from bayplan.core.plugins.dynamic_resources.plugin import DynamicResources
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
-from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 DRIVER = "gpu.example.com"
 API = "resource.k8s.io/v1"

@@ -4,11 +4,11 @@ import random
 
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert
-from bayplan.scheduling.decision import Outcome
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.core.api.objects import convert
+from bayplan.core.scheduling.decision import Outcome
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import DEFAULT_GATES
 
 LOW, MIDDLE, HIGH = 0, 100, 1000
 

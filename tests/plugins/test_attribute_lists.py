@@ -7,12 +7,12 @@ from lightkube.models.resource_v1 import DeviceConstraint
 from lightkube.resources.resource_v1 import ResourceSlice
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.devices.slices import Slice
-from bayplan.plugins.dynamic_resources.rules import SearchRules
-from bayplan.plugins.dynamic_resources.value_sets import constraint_of
+from bayplan.core.api.objects import convert
+from bayplan.core.devices.slices import Slice
+from bayplan.core.plugins.dynamic_resources.rules import SearchRules
+from bayplan.core.plugins.dynamic_resources.value_sets import constraint_of
+from bayplan.core.versions import DEFAULT_GATES, gates_of
 from bayplan.testing import make_cluster, make_node
-from bayplan.versions import DEFAULT_GATES, gates_of
 from devices import DRIVER, claim, device, device_class, pod_with, request, resource_slice
 
 pytestmark = pytest.mark.feature("DynamicResources: lists in attributes")

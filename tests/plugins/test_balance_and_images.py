@@ -3,13 +3,13 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import Code
-from bayplan.plugins.arguments import NodeResourcesBalancedAllocationArgs, ResourceSpec
-from bayplan.plugins.image_locality import ImageLocality
-from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.arguments import NodeResourcesBalancedAllocationArgs, ResourceSpec
+from bayplan.core.plugins.image_locality import ImageLocality
+from bayplan.core.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import gates_of
 
 MB = 1024 * 1024
 

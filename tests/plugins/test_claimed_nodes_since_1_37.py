@@ -7,18 +7,18 @@ import pytest
 from claimed_nodes import BOTH, NOT_SHARED, container, each, needs, pod, provider, taken
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import POD, custom_kind
-from bayplan.api.objects import encode
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.framework.assuming import assumed_as
-from bayplan.framework.gangs import PLACED_WITH, Gang
-from bayplan.framework.interface import CycleState
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import POD, custom_kind
+from bayplan.core.api.objects import encode
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.assuming import assumed_as
+from bayplan.core.framework.gangs import PLACED_WITH, Gang
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.versions import gates_of
 from bayplan.testing import make_node
 from bayplan.testing.in_memory import InMemoryClient, load
-from bayplan.versions import gates_of
+from bayplan_devcluster.apiserver import ApiServer
 from devices import DRIVER, Devices, allocated, claim, device_class, request, resource_slice, settled
 
 pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")

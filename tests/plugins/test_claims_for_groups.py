@@ -5,18 +5,18 @@ import asyncio
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import POD, RESOURCE_CLAIM, custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.framework.events import Hint
-from bayplan.framework.gangs import PLACED_WITH, Gang
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import Code
-from bayplan.plugins.dynamic_resources.events import after_claim_change
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.gangs import PLACED_WITH, Gang
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.dynamic_resources.events import after_claim_change
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known
 from bayplan.testing.in_memory import make_client, stored
-from bayplan.versions import DEFAULT_GATES
 from devices import Devices, allocated, claim, device_class, request, resource_slice
 
 pytestmark = pytest.mark.feature("DynamicResources: claims of PodGroups")

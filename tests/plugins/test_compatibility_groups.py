@@ -4,11 +4,11 @@ import pytest
 from lightkube.resources.resource_v1 import ResourceSlice
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.devices.slices import Slice
-from bayplan.plugins.dynamic_resources.compatibility import JoinedGroups
+from bayplan.core.api.objects import convert
+from bayplan.core.devices.slices import Slice
+from bayplan.core.plugins.dynamic_resources.compatibility import JoinedGroups
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_node
-from bayplan.versions import gates_of
 from devices import Devices, allocated, claim, device, device_class, first_available, pod_with, request
 from devices import resource_slice as slice_of
 

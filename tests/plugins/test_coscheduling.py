@@ -5,26 +5,26 @@ import pytest
 from msgspec import structs
 from tests.support.tables import cases
 
-from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import POD, custom_kind
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ConfigurationError
-from bayplan.config.loading import parse_configuration
-from bayplan.config.profiles import build_profile
-from bayplan.framework.events import Action, Hint
-from bayplan.framework.interface import CycleState, Wait
-from bayplan.framework.profile import Point
-from bayplan.framework.status import Code
-from bayplan.framework.verdicts import Diagnosis
-from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.plugins.coscheduling.plugin import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import POD, custom_kind
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import ConfigurationError
+from bayplan.core.config.loading import parse_configuration
+from bayplan.core.config.profiles import build_profile
+from bayplan.core.framework.events import Action, Hint
+from bayplan.core.framework.interface import CycleState, Wait
+from bayplan.core.framework.profile import Point
+from bayplan.core.framework.status import Code
+from bayplan.core.framework.verdicts import Diagnosis
+from bayplan.core.plugins.coscheduling.arguments import CoschedulingArgs
+from bayplan.core.plugins.coscheduling.plugin import (
     Coscheduling,
     after_pod_added,
     after_pod_group_changed,
     after_pod_label_changed,
 )
-from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import CREATED, make_cluster, make_node, make_pod
 
 KIND = custom_kind(POD_GROUPS)

@@ -3,12 +3,12 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import POD, custom_kind
+from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.client import ApiError, TransportError
-from bayplan.plugins.coscheduling.status import PodGroupStatuses, next_status
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import POD, custom_kind
+from bayplan.core.plugins.coscheduling.status import PodGroupStatuses, next_status
 from bayplan.testing.builders import make_cluster, make_pod
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 700, tzinfo=UTC)

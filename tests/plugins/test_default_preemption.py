@@ -7,17 +7,17 @@ from preempting import HIGH, LOW, MIDDLE, Rolls, budget, cluster_of, labelled, p
 from tests.support.tables import cases
 
 from bayplan import Plugin, Status
-from bayplan.config import build_profile
-from bayplan.config.types import KubeSchedulerProfile, PluginConfig
-from bayplan.framework.events import Hint
-from bayplan.framework.profile import Point, Profile
-from bayplan.plugins.default_preemption.plugin import DefaultPreemption, after_pod_deletion
-from bayplan.plugins.dynamic_resources.deallocation import NO_CLAIMS
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Outcome
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.config import build_profile
+from bayplan.core.config.types import KubeSchedulerProfile, PluginConfig
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption, after_pod_deletion
+from bayplan.core.plugins.dynamic_resources.deallocation import NO_CLAIMS
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.decision import Outcome
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.versions import gates_of
 
 
 class Picky(Plugin):

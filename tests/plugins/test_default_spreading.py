@@ -4,11 +4,11 @@ import pytest
 from lightkube.models.core_v1 import TopologySpreadConstraint
 from tests.support.tables import cases
 
-from bayplan.api import kinds
-from bayplan.api.objects import convert
-from bayplan.plugins.arguments import PodTopologySpreadArgs
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api import kinds
+from bayplan.core.api.objects import convert
+from bayplan.core.plugins.arguments import PodTopologySpreadArgs
+from bayplan.core.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.testing.asking import ask_filter, ask_scores
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
 

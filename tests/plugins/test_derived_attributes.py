@@ -3,10 +3,10 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devices.cel.derivations import Derivation
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure
+from bayplan.core.devices.cel.derivations import Derivation
+from bayplan.core.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_node
-from bayplan.versions import gates_of
 from devices import DRIVER, Devices, claim, device, device_class, first_available, pod_with, request
 from devices import resource_slice as slice_of
 

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
-from bayplan.api.kinds import DEVICE_TAINT_RULE, RESOURCE_SLICE
-from bayplan.api.objects import convert
-from bayplan.cluster.objects import ObjectStore
-from bayplan.devices.slices import DeviceSlices
-from bayplan.framework.events import Hint
-from bayplan.plugins.dynamic_resources.events import after_rule_change, hints
+from bayplan.core.api.kinds import DEVICE_TAINT_RULE, RESOURCE_SLICE
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.devices.slices import DeviceSlices
+from bayplan.core.framework.events import Hint
+from bayplan.core.plugins.dynamic_resources.events import after_rule_change, hints
+from bayplan.core.versions import DEFAULT_GATES, gates_of
 from bayplan.testing import make_cluster, make_node
-from bayplan.versions import DEFAULT_GATES, gates_of
 from devices import DRIVER, claim, device, device_class, pod_with, request, resource_slice
 
 pytestmark = pytest.mark.feature("DynamicResources: DeviceTaintRules")

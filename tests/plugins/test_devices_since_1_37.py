@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api import quantity
-from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, consumption, fits
-from bayplan.plugins.dynamic_resources.rules import SearchRules
+from bayplan.core.api import quantity
+from bayplan.core.plugins.dynamic_resources.capacity import UncountableAmount, consumption, fits
+from bayplan.core.plugins.dynamic_resources.rules import SearchRules
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_node
-from bayplan.versions import gates_of
 from devices import DRIVER, Devices, allocated, claim, device, device_class, first_available, pod_with, request
 from devices import resource_slice as slice_of
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.status import SKIP, Code
+from bayplan.core.framework.status import SKIP, Code
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.versions import gates_of
 from devices import (
     DRIVER,
     Devices,

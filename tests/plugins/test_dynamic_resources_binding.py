@@ -6,16 +6,16 @@ import pytest
 from tests.support.lossy_transport import REPLY_LOST, REQUEST_LOST, LossyTransport
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.client import Client
-from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.gangs import PLACED_WITH, Gang
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import SKIP, Code
-from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.core.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.core.framework.gangs import PLACED_WITH, Gang
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import SKIP, Code
+from bayplan.core.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
 from bayplan.testing.in_memory import make_client, stored
+from bayplan_devcluster.apiserver import Fault
 from devices import (
     DRIVER,
     Clock,

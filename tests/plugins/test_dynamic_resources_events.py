@@ -3,12 +3,12 @@
 import pytest
 from lightkube.models.resource_v1 import ResourceClaim
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
-from bayplan.api.objects import convert
-from bayplan.devices.classes import ExtendedResources
-from bayplan.framework.events import Hint
-from bayplan.plugins.dynamic_resources import events
-from bayplan.plugins.dynamic_resources.extended_resources import device_requests
+from bayplan.core.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
+from bayplan.core.api.objects import convert
+from bayplan.core.devices.classes import ExtendedResources
+from bayplan.core.framework.events import Hint
+from bayplan.core.plugins.dynamic_resources import events
+from bayplan.core.plugins.dynamic_resources.extended_resources import device_requests
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import known
 from devices import Devices, allocated, claim, device_class, pod_with, request

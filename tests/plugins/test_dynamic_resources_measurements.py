@@ -3,14 +3,14 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import RESOURCE_CLAIM
-from bayplan.devcluster.apiserver import Fault
-from bayplan.plugins.arguments import DynamicResourcesArgs
-from bayplan.service.metrics.plugin_measurements import PluginMeasurements
+from bayplan.core.api.kinds import RESOURCE_CLAIM
+from bayplan.core.plugins.arguments import DynamicResourcesArgs
+from bayplan.core.versions import DEFAULT_GATES, gates_of
+from bayplan.running.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
 from bayplan.testing.in_memory import make_client, stored
-from bayplan.versions import DEFAULT_GATES, gates_of
+from bayplan_devcluster.apiserver import Fault
 from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 SINCE_1_37 = "dynamic_resource_allocation_resourceclaim_creates_total"

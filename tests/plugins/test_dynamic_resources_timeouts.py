@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.cluster.pod_changes import Removals
-from bayplan.framework.status import Code
-from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.core.cluster.pod_changes import Removals
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node
 from devices import Clock, Devices, claim, device_class, pod_with, request, resource_slice
 

@@ -1,21 +1,21 @@
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import POD, custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.framework.events import Action, Hint
-from bayplan.framework.gangs import PLACED_WITH
-from bayplan.framework.interface import CycleState, Wait
-from bayplan.framework.status import Code
-from bayplan.plugins.gang_scheduling.plugin import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import POD, custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.framework.events import Action, Hint
+from bayplan.core.framework.gangs import PLACED_WITH
+from bayplan.core.framework.interface import CycleState, Wait
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.gang_scheduling.plugin import (
     GangScheduling,
     after_pod_added,
     after_pod_group_added,
     after_pod_group_updated,
 )
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import gates_of
 
 KIND = custom_kind(POD_GROUPS)
 

@@ -4,10 +4,10 @@ import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, cluster_of, preempted, running, vip
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.versions import gates_of
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.versions import gates_of
 
 pytestmark = pytest.mark.feature("DefaultPreemption: PodGroups as victims")
 

@@ -3,10 +3,10 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import NAMESPACE
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.testing.asking import ask_filter
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
 

@@ -3,18 +3,18 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NAMESPACE
-from bayplan.framework.events import NODE, POD, Action, Hint
-from bayplan.framework.interface import CycleState, OnlyNow
-from bayplan.plugins.inter_pod_affinity.plugin import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import NAMESPACE
+from bayplan.core.framework.events import NODE, POD, Action, Hint
+from bayplan.core.framework.interface import CycleState, OnlyNow
+from bayplan.core.plugins.inter_pod_affinity.plugin import (
     InterPodAffinity,
     after_node_change,
     after_pod_change,
     after_pod_change_in_1_36,
 )
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
-from bayplan.versions import gates_of
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 NEAR_WEB, AWAY_FROM_WEB = pod_affinity(pod_term("zone", WEB)), pod_affinity(pod_term("zone", WEB), anti=True)

@@ -3,9 +3,9 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.plugins.arguments import InterPodAffinityArgs
-from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.plugins.arguments import InterPodAffinityArgs
+from bayplan.core.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.testing.asking import ask_scores
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
 

@@ -2,12 +2,12 @@ import msgspec
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.events import Hint
-from bayplan.framework.interface import CycleState, NodeNames
-from bayplan.framework.status import Code
-from bayplan.plugins.arguments import NodeAffinityArgs
-from bayplan.plugins.node_affinity import NodeAffinity
-from bayplan.scheduling import Outcome
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.interface import CycleState, NodeNames
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.arguments import NodeAffinityArgs
+from bayplan.core.plugins.node_affinity import NodeAffinity
+from bayplan.core.scheduling import Outcome
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 ZONE_A = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}

@@ -8,17 +8,17 @@ import pytest
 from claimed_nodes import place, pod, world
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
-from bayplan.api.node_allocatable import ClaimedResources
-from bayplan.api.objects import encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.framework.assuming import assumed_as
-from bayplan.framework.status import Code
+from bayplan.core.api.kinds import POD
+from bayplan.core.api.node_allocatable import ClaimedResources
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.assuming import assumed_as
+from bayplan.core.framework.status import Code
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.testing import make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.in_memory import InMemoryClient, load
-from bayplan.versions import DEFAULT_GATES
+from bayplan_devcluster.apiserver import ApiServer, Fault
 from devices import DRIVER, Devices, claim, device, device_class, first_available, request, resource_slice, settled
 
 pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")

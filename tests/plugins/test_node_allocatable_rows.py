@@ -13,21 +13,21 @@ import pytest
 from claimed_nodes import container, pod
 from tests.support.tables import cases
 
-from bayplan.api import quantity
-from bayplan.api.kinds import RESOURCE_SLICE
-from bayplan.api.node_allocatable import Footprint, claimed_as
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.devices.claims import results_of
-from bayplan.framework.assuming import assumed_as
-from bayplan.framework.gangs import PLACED_WITH, Gang
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.demand import NodeDemand
-from bayplan.plugins.dynamic_resources.plugin import DynamicResources
-from bayplan.plugins.dynamic_resources.provisions import Unknown
+from bayplan.core.api import quantity
+from bayplan.core.api.kinds import RESOURCE_SLICE
+from bayplan.core.api.node_allocatable import Footprint, claimed_as
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.devices.claims import results_of
+from bayplan.core.framework.assuming import assumed_as
+from bayplan.core.framework.gangs import PLACED_WITH, Gang
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import Status
+from bayplan.core.plugins.dynamic_resources.demand import NodeDemand
+from bayplan.core.plugins.dynamic_resources.plugin import DynamicResources
+from bayplan.core.plugins.dynamic_resources.provisions import Unknown
+from bayplan.core.versions import gates_of
 from bayplan.testing import make_node
 from bayplan.testing.documents import known, put
-from bayplan.versions import gates_of
 from devices import DRIVER, Devices, allocated, claim, device, device_class, first_available, request, resource_slice
 
 pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")

@@ -7,7 +7,7 @@ import pytest
 from claimed_nodes import BOTH, NOT_SHARED, container, each, needs, place, pod, provider, taken, world
 from tests.support.tables import cases
 
-from bayplan.versions import gates_of
+from bayplan.core.versions import gates_of
 from devices import DRIVER, claim, device, first_available, request, resource_slice
 
 pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bayplan.framework.events import Hint
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import SKIP
-from bayplan.plugins.node_declared_features import (
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import SKIP
+from bayplan.core.plugins.node_declared_features import (
     UNSATISFIED,
     NodeDeclaredFeatures,
     after_node_change,

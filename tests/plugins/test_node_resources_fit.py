@@ -2,19 +2,19 @@ import pytest
 from lightkube.models.resource_v1 import DeviceClass
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.framework.events import Hint
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import Code
-from bayplan.plugins.arguments import (
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.arguments import (
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from bayplan.plugins.node_resources import fit
-from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.core.plugins.node_resources import fit
+from bayplan.core.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 GPU = "example.com/gpu"

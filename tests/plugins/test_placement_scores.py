@@ -3,10 +3,10 @@
 import numpy as np
 from tests.support.tables import cases
 
-from bayplan.framework.gangs import Gang, Placement
-from bayplan.plugins.arguments import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
-from bayplan.plugins.node_resources.fit import NodeResourcesFit
-from bayplan.plugins.pod_group_pods_count import PodGroupPodsCount
+from bayplan.core.framework.gangs import Gang, Placement
+from bayplan.core.plugins.arguments import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
+from bayplan.core.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.core.plugins.pod_group_pods_count import PodGroupPodsCount
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 GPU = "nvidia.com/gpu"

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.client import ApiError
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.gangs import GangOutcome
-from bayplan.plugins.gang_scheduling.conditions import GroupReport, PodGroupConditions, changed_condition
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.gangs import GangOutcome
+from bayplan.core.plugins.gang_scheduling.conditions import GroupReport, PodGroupConditions, changed_condition
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLIER = "2025-12-31T00:00:00Z"

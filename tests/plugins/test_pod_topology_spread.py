@@ -3,12 +3,12 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.labels import InvalidSelector
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.framework.status import PluginError
-from bayplan.plugins.pod_topology_spread.constraints import HARD, SOFT, own_constraints
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.labels import InvalidSelector
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.framework.status import PluginError
+from bayplan.core.plugins.pod_topology_spread.constraints import HARD, SOFT, own_constraints
+from bayplan.core.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.testing.asking import ask_filter
 from bayplan.testing.builders import make_cluster, make_node, make_pod, spread_over
 

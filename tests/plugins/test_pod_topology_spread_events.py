@@ -3,11 +3,11 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import SERVICE
-from bayplan.framework.events import NODE, POD, Action, Hint
-from bayplan.framework.interface import OnlyNow
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import SERVICE
+from bayplan.core.framework.events import NODE, POD, Action, Hint
+from bayplan.core.framework.interface import OnlyNow
+from bayplan.core.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
 
 WEB, DB = {"app": "web"}, {"app": "db"}

@@ -3,9 +3,9 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.status import PluginError
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.framework.status import PluginError
+from bayplan.core.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.testing.asking import ask_scores
 from bayplan.testing.builders import make_cluster, make_node, make_pod, spread_over
 

@@ -8,14 +8,14 @@ from lightkube.models.core_v1 import NodePodPreemptionPolicy
 from preempting import budget
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.cluster.resizes import RESIZES_PREEMPT, resize_deferred
-from bayplan.framework import events
-from bayplan.framework.events import Action, ClusterEvent, Hint
-from bayplan.framework.interface import CycleState, NodeNames
-from bayplan.framework.profile import Point
-from bayplan.framework.status import SKIP
-from bayplan.plugins.deferred_pod_scheduling import (
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.core.cluster.resizes import RESIZES_PREEMPT, resize_deferred
+from bayplan.core.framework import events
+from bayplan.core.framework.events import Action, ClusterEvent, Hint
+from bayplan.core.framework.interface import CycleState, NodeNames
+from bayplan.core.framework.profile import Point
+from bayplan.core.framework.status import SKIP
+from bayplan.core.plugins.deferred_pod_scheduling import (
     FITS,
     FORBIDDEN,
     OTHER_NODE,
@@ -23,10 +23,10 @@ from bayplan.plugins.deferred_pod_scheduling import (
     after_node_added,
     after_policy_change,
 )
-from bayplan.plugins.node_name import NodeName
-from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.core.plugins.node_name import NodeName
+from bayplan.core.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_cluster, make_node, make_pod, spread_over
-from bayplan.versions import gates_of
 
 GPU = "example.com/gpu"
 OFF, ON = gates_of("1.37"), gates_of("1.37").but(RESIZES_PREEMPT)

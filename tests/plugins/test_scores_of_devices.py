@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
-from bayplan.framework.interface import CycleState
-from bayplan.plugins.arguments import (
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.plugins.arguments import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     ResourceSpec,
     ScoringStrategy,
 )
-from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from bayplan.plugins.node_resources.devices import DeviceCounts
-from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.core.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.core.plugins.node_resources.devices import DeviceCounts
+from bayplan.core.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
 from devices import DRIVER, Devices, allocated, claim, device, device_class, request, resource_slice

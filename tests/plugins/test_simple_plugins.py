@@ -7,18 +7,18 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan.client import ApiError, TransportError
-from bayplan.framework.events import Hint
-from bayplan.framework.hints import after_own_update
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import Code
-from bayplan.plugins import node_ports
-from bayplan.plugins.default_binder import DefaultBinder
-from bayplan.plugins.node_name import NodeName
-from bayplan.plugins.node_ports import NodePorts
-from bayplan.plugins.priority_sort import PrioritySort
-from bayplan.plugins.scheduling_gates import SchedulingGates
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.hints import after_own_update
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins import node_ports
+from bayplan.core.plugins.default_binder import DefaultBinder
+from bayplan.core.plugins.node_name import NodeName
+from bayplan.core.plugins.node_ports import NodePorts
+from bayplan.core.plugins.priority_sort import PrioritySort
+from bayplan.core.plugins.scheduling_gates import SchedulingGates
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import gates_of
 
 
 def rejected(plugin, pod, cluster):

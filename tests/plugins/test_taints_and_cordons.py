@@ -3,12 +3,12 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.events import Hint
-from bayplan.framework.hints import after_own_update
-from bayplan.framework.interface import CycleState
-from bayplan.plugins import node_unschedulable, taint_toleration
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.hints import after_own_update
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.plugins import node_unschedulable, taint_toleration
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import DEFAULT_GATES
 
 GPU = {"key": "gpu", "operator": "Exists"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}

@@ -2,14 +2,14 @@
 
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import NODE, POD, custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.framework.events import Hint
-from bayplan.framework.gangs import Gang
-from bayplan.framework.status import Code
-from bayplan.plugins.topology_placement import TopologyPlacementGenerator, after_pod_deletion
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import NODE, POD, custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.gangs import Gang
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.topology_placement import TopologyPlacementGenerator, after_pod_deletion
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 

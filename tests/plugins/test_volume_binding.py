@@ -18,8 +18,8 @@ from volumes import (
     volume,
 )
 
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import SKIP, Code
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import SKIP, Code
 from bayplan.testing.builders import make_cluster, make_node
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"

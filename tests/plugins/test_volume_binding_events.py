@@ -4,11 +4,12 @@ import pytest
 from tests.support.tables import cases
 from volumes import claim, csi_capacity, csi_driver, csi_node, storage_class, using, volume
 
-from bayplan.api.kinds import CSI_DRIVER, CSI_NODE, CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
-from bayplan.api.objects import convert
-from bayplan.framework.events import Hint
-from bayplan.plugins.arguments import UtilizationShapePoint, VolumeBindingArgs
-from bayplan.plugins.volume_binding.hints import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import CSI_DRIVER, CSI_NODE, CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.events import Hint
+from bayplan.core.plugins.arguments import UtilizationShapePoint, VolumeBindingArgs
+from bayplan.core.plugins.volume_binding.hints import (
     after_capacity_change,
     after_claim_change,
     after_class_change,
@@ -16,11 +17,10 @@ from bayplan.plugins.volume_binding.hints import (
     after_driver_update,
     volume_events,
 )
-from bayplan.plugins.volume_binding.plugin import VolumeBinding
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.plugins.volume_binding.plugin import VolumeBinding
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.testing import ask_scores
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import DEFAULT_GATES
 
 TERMS = [{"matchLabelExpressions": [{"key": "k", "values": ["1"]}]}]
 

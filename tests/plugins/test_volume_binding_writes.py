@@ -11,23 +11,23 @@ from tests.support.lossy_transport import REPLY_LOST, REQUEST_LOST, LossyTranspo
 from tests.support.tables import cases
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
-from bayplan.api.objects import convert
 from bayplan.client import ApiError, TransportError
-from bayplan.config import KubeSchedulerConfiguration, build_profile
-from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
-from bayplan.framework.gangs import PLACED_WITH, Gang
-from bayplan.framework.status import Code, PluginError
-from bayplan.scheduling import Options, Outcome, decide
-from bayplan.scheduling import run as drive
-from bayplan.scheduling.cycle import SchedulingCycle
-from bayplan.service.handle import SchedulerHandle
-from bayplan.service.services import Services
+from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
+from bayplan.core.api.objects import convert
+from bayplan.core.config import KubeSchedulerConfiguration, build_profile
+from bayplan.core.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
+from bayplan.core.framework.gangs import PLACED_WITH, Gang
+from bayplan.core.framework.status import Code, PluginError
+from bayplan.core.scheduling import Options, Outcome, decide
+from bayplan.core.scheduling import run as drive
+from bayplan.core.scheduling.cycle import SchedulingCycle
+from bayplan.running.service.handle import SchedulerHandle
+from bayplan.running.service.services import Services
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.apiserver import Fault
 
 SELECTED = "volume.kubernetes.io/selected-node"
 CONTROLLED = "pv.kubernetes.io/bound-by-controller"

@@ -15,13 +15,13 @@ from volumes import (
     volume,
 )
 
-from bayplan.api.kinds import CSI_DRIVER, CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
-from bayplan.api.objects import convert
-from bayplan.framework.events import Hint
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import SKIP, Code
+from bayplan.core.api.kinds import CSI_DRIVER, CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.status import SKIP, Code
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import DEFAULT_GATES
 
 MADE = storage_class("made", provisioner="disk.example.com")
 OTHER = [

@@ -2,13 +2,13 @@ import pytest
 from tests.support.tables import cases
 from volumes import claim, filtered_by, plugin_of, using, volume
 
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
-from bayplan.api.objects import convert
-from bayplan.framework.events import Hint
-from bayplan.framework.hints import after_claim_change
-from bayplan.framework.own_volumes import own_volumes
-from bayplan.framework.status import Code
-from bayplan.scheduling import Outcome
+from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.hints import after_claim_change
+from bayplan.core.framework.own_volumes import own_volumes
+from bayplan.core.framework.status import Code
+from bayplan.core.scheduling import Outcome
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 EXCLUSIVE = ["ReadWriteOncePod"]

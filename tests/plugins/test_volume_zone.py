@@ -2,11 +2,11 @@ import pytest
 from tests.support.tables import cases
 from volumes import claim, feasible, filtered_by, plugin_of, storage_class, using, volume
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
-from bayplan.api.objects import convert
-from bayplan.framework.events import Hint
-from bayplan.framework.hints import after_claim_change
-from bayplan.framework.status import Code
+from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.hints import after_claim_change
+from bayplan.core.framework.status import Code
 from bayplan.testing.builders import make_cluster, make_node
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

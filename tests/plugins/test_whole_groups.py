@@ -3,15 +3,15 @@
 from preempting import HIGH, LOW, MIDDLE, budget, labelled, running
 from tests.support.tables import cases
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET, custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.framework.gangs import Gang, GangVictims
-from bayplan.framework.status import Code
-from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET, custom_kind
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.framework.gangs import Gang, GangVictims
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import gates_of
 
 WHOLE, EACH = "PodGroup", "Pod"
 

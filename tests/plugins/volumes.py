@@ -2,10 +2,10 @@
 
 from tests.support.documents import of_kind
 
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile, takes_part
-from bayplan.framework.runner import run_filter, run_pre_filter
-from bayplan.framework.status import Code
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.profile import Point, Profile, takes_part
+from bayplan.core.framework.runner import run_filter, run_pre_filter
+from bayplan.core.framework.status import Code
 from bayplan.testing.builders import make_pod
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}

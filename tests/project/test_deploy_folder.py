@@ -12,9 +12,9 @@ from chart_rendering import render
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.cli.manifests import manifests
-from bayplan.cli.run import run
-from bayplan.config import read_configuration
+from bayplan.core.config import read_configuration
+from bayplan.faces.cli.manifests import manifests
+from bayplan.faces.cli.run import run
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart" / "bayplan"

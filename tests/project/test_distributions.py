@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "bayplan"
+SOURCES = ROOT / "src"
 BUILD = "-m build --no-isolation"
 """What `make dist` runs. It builds the wheel from the source archive, which must be complete for that."""
 NO_INDEX = re.compile(r"No matching distribution|Connection|Temporary failure|timed out", re.IGNORECASE)
@@ -48,10 +48,10 @@ def test_make_dist_runs_the_tested_command():
 
 
 def test_wheel_contains_every_file_of_the_package(wheel):
-    files = {path for path in PACKAGE.rglob("*") if path.is_file() and path.parent.name != "__pycache__"}
+    files = {path for path in SOURCES.rglob("*") if path.is_file() and path.parent.name != "__pycache__"}
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if not name.startswith("bayplan-")}
-    assert packed == {path.relative_to(ROOT / "src").as_posix() for path in files}
+    assert packed == {path.relative_to(SOURCES).as_posix() for path in files}
 
 
 @pytest.mark.timeout(300)

@@ -22,8 +22,8 @@ import pytest
 from tests.support.limited_commands import LimitedCommands
 from tests.support.tables import cases
 
-from bayplan.backtest.sample import write_sample
-from bayplan.history.sources.simkube import VERSION
+from bayplan.answers.backtest.sample import write_sample
+from bayplan.answers.history.sources.simkube import VERSION
 
 MEMORY = 2 * 2**30
 SECONDS = 6

@@ -3,32 +3,35 @@
 import ast
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[2] / "src" / "bayplan"
+SOURCES = Path(__file__).parents[2] / "src"
 
 ALLOWED = {
     # What the user names on the command line, in a configuration or in a sweep's file.
-    ("config/plugin_files.py", "import_module"),
-    ("config/plugin_files.py", "spec_from_file_location"),
-    ("config/plugin_files.py", "module_from_spec"),
-    ("config/plugin_files.py", "exec_module"),
+    ("bayplan/core/config/plugin_files.py", "import_module"),
+    ("bayplan/core/config/plugin_files.py", "spec_from_file_location"),
+    ("bayplan/core/config/plugin_files.py", "module_from_spec"),
+    ("bayplan/core/config/plugin_files.py", "exec_module"),
     # Fixed names.
-    ("api/models.py", "import_module"),  # of lightkube's modules, for names in this project's tables of kinds
-    ("backtest/report.py", "import_module"),
-    ("benchmarking/profiling.py", "import_module"),
-    ("benchmarking/profiling.py", "run_module"),
-    ("cli/__init__.py", "import_module"),
-    ("devices/cel/selectors.py", "import_module"),
-    ("devcluster/apiserver/validation/rules.py", "import_module"),  # for names in its own rules.json
-    ("lazy.py", "exec_module"),
-    ("lazy.py", "find_spec"),
-    ("lazy.py", "import_module"),
-    ("lazy.py", "module_from_spec"),
-    ("cli/perf.py", "find_spec"),  # whether a profiler is installed
-    ("sweeps/plot.py", "import_module"),
-    ("sweeps/workers.py", "import_module"),
+    (
+        "bayplan/core/api/models.py",
+        "import_module",
+    ),  # of lightkube's modules, for names in this project's tables of kinds
+    ("bayplan/answers/backtest/report.py", "import_module"),
+    ("bayplan/benchmarking/profiling.py", "import_module"),
+    ("bayplan/benchmarking/profiling.py", "run_module"),
+    ("bayplan/faces/cli/__init__.py", "import_module"),
+    ("bayplan/core/devices/cel/selectors.py", "import_module"),
+    ("bayplan_devcluster/apiserver/validation/rules.py", "import_module"),  # for names in its own rules.json
+    ("bayplan/foundations/lazy.py", "exec_module"),
+    ("bayplan/foundations/lazy.py", "find_spec"),
+    ("bayplan/foundations/lazy.py", "import_module"),
+    ("bayplan/foundations/lazy.py", "module_from_spec"),
+    ("bayplan/faces/cli/perf.py", "find_spec"),  # whether a profiler is installed
+    ("bayplan/answers/sweeps/plot.py", "import_module"),
+    ("bayplan/answers/sweeps/workers.py", "import_module"),
     # Sources of fixed texts and generated names.
-    ("devices/cel/writing.py", "exec"),
-    ("devices/cel/writing.py", "compile"),
+    ("bayplan/core/devices/cel/writing.py", "exec"),
+    ("bayplan/core/devices/cel/writing.py", "compile"),
 }
 LOADS = {
     "__import__",

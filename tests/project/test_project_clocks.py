@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[2] / "src" / "bayplan"
+SOURCES = Path(__file__).parents[2] / "src" / "bayplan" / "core"
 CORE = ["api", "devices", "cluster", "framework", "plugins", "queue", "scheduling"]
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "get_running_loop().time", "loop.time"}
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from bayplan.cli import main
-from bayplan.config import load_plugins
-from bayplan.plugins.registry import PLUGINS
+from bayplan.core.config import load_plugins
+from bayplan.core.plugins.registry import PLUGINS
+from bayplan.faces.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

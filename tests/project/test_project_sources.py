@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "src" / "bayplan").rglob("*.py"))
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MODULES = [*SOURCES, *sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
 LONGEST = 450

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.cli.new_project import Project
+from bayplan.faces.cli.new_project import Project
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = ("bayplan", "bayplan.plugin", "bayplan.testing", "bayplan.client", "bayplan.insight", "bayplan.history")
 API_PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-SCRIPTS = sorted([*ROOT.glob("examples/**/*.py"), ROOT / "src" / "bayplan" / "cli" / "demo" / "policy.py"])
+SCRIPTS = sorted([*ROOT.glob("examples/**/*.py"), ROOT / "src" / "bayplan" / "faces" / "cli" / "demo" / "policy.py"])
 
 
 def python_blocks(text):
@@ -58,10 +58,10 @@ def test_documented_code_imports_public_names_only(code):
         ("from bayplan import Plugin, run", []),
         ("import bayplan.testing", []),
         ("from bayplanner import utils", []),
-        ("import bayplan.api.kinds", ["bayplan.api.kinds"]),
-        ("from bayplan import lazy", ["bayplan.lazy"]),
-        ("from bayplan.client import Client, http", ["bayplan.client.http"]),
-        ("def f():\n    from bayplan.framework.status import Status", ["bayplan.framework.status.Status"]),
+        ("import bayplan.core.api.kinds", ["bayplan.core.api.kinds"]),
+        ("from bayplan import lazy", ["bayplan.foundations.lazy"]),
+        ("from bayplan.client import Client, http", ["bayplan.running.client.http"]),
+        ("def f():\n    from bayplan.core.framework.status import Status", ["bayplan.core.framework.status.Status"]),
     ],
 )
 def test_internal_imports_are_found(code, found):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.config import Catalog
-from bayplan.config.documents import Document
-from bayplan.config.loading import read_document_of
+from bayplan.core.config import Catalog
+from bayplan.core.config.documents import Document
+from bayplan.core.config.loading import read_document_of
 
 ROOT = Path(__file__).parents[2]
 

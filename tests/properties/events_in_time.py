@@ -7,16 +7,16 @@ import msgspec
 from tests.support.slow_selectors import slow_selectors
 from tests.support.stories import scheduling
 
-from bayplan.api.kinds import DEVICE_CLASS, NODE, POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.client import ApiError
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.apiserver.faults import Fault
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.framework.calling import call
-from bayplan.framework.pod_run import PodRun
+from bayplan.core.api.kinds import DEVICE_CLASS, NODE, POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.calling import call
+from bayplan.core.framework.pod_run import PodRun
 from bayplan.testing.builders import make_cluster, make_node
 from bayplan.testing.documents import typed
 from bayplan.testing.in_memory import stored
+from bayplan_devcluster.apiserver.faults import Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 HOSTNAME, DRIVER = "kubernetes.io/hostname", "drv.example.com"
 NAMES = ["n0", "n1", "n2", "n3"]

@@ -5,14 +5,14 @@ import yaml
 from lightkube.models.core_v1 import Pod
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
-from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import build_profiles, parse_configuration
-from bayplan.framework.status import Status
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import build_profiles, parse_configuration
+from bayplan.core.framework.status import Status
 from bayplan.plugin import Plugin
-from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod, pod_affinity, pod_term, spread_over
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

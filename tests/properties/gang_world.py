@@ -7,14 +7,14 @@ from itertools import cycle
 
 from tests.support.stories import Story, scheduling
 
-from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.client import ApiError
-from bayplan.config.loading import parse_configuration
-from bayplan.config.profiles import build_profile
+from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import NODE, POD, custom_kind
+from bayplan.core.config.loading import parse_configuration
+from bayplan.core.config.profiles import build_profile
+from bayplan.core.versions import gates_of
 from bayplan.testing.in_memory import stored
-from bayplan.versions import gates_of
 
 _MOMENT = 0.01
 PLUGINS = ("Coscheduling", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")

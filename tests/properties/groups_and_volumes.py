@@ -9,22 +9,22 @@ from tests.support.slow_selectors import slow_selectors
 from tests.support.storage_documents import DRIVER, allowed, claim, storage_class, using, volume
 from tests.support.stories import NAME, SETTLED, scheduling
 
-from bayplan.api.kinds import (
+from bayplan.core.api.kinds import (
     CSI_NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STORAGE_CLASS,
 )
-from bayplan.config import default_profile
-from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
-from bayplan.devcluster.controllers.manager import ControllerManager
-from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
-from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.core.config import default_profile
+from bayplan.core.versions import gates_of
+from bayplan.running.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import stored
-from bayplan.versions import gates_of
+from bayplan_devcluster.controllers.csi_provisioner import CsiProvisioner
+from bayplan_devcluster.controllers.manager import ControllerManager
+from bayplan_devcluster.controllers.persistent_volume import PersistentVolumeController
+from bayplan_devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
+from bayplan_devcluster.in_memory import InMemoryClient
 
 VERSIONS = "1.36", "1.37"
 GATES = {"1.36": ("GenericWorkload", "GangScheduling"), "1.37": ("GenericWorkload",)}

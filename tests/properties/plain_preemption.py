@@ -6,14 +6,14 @@ import msgspec
 from full_clusters import FullCluster, profiles
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import CycleState
-from bayplan.framework.runner import run_filter, run_pre_filter
-from bayplan.framework.status import Code
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Outcome
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.runner import run_filter, run_pre_filter
+from bayplan.core.framework.status import Code
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.decision import Outcome
 from bayplan.testing.builders import Cluster
 
 

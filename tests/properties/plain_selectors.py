@@ -3,15 +3,15 @@
 Nothing is kept, shared, or written as source. Functions, and what calls of them cost, are those of the project.
 """
 
-from bayplan.devices.cel.checking import check
-from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, cost_of
-from bayplan.devices.cel.declarations import FUNCTIONS
-from bayplan.devices.cel.library import IMPLEMENTATIONS
-from bayplan.devices.cel.library.lists import insert
-from bayplan.devices.cel.library.operators import contains, look_up, text_of
-from bayplan.devices.cel.parsing import arguments_of, parse, qualified_name
-from bayplan.devices.cel.planning import plan
-from bayplan.devices.cel.values import CelError, Failure, go_type, type_name
+from bayplan.core.devices.cel.checking import check
+from bayplan.core.devices.cel.costs import CHARGED_AFTERWARDS, cost_of
+from bayplan.core.devices.cel.declarations import FUNCTIONS
+from bayplan.core.devices.cel.library import IMPLEMENTATIONS
+from bayplan.core.devices.cel.library.lists import insert
+from bayplan.core.devices.cel.library.operators import contains, look_up, text_of
+from bayplan.core.devices.cel.parsing import arguments_of, parse, qualified_name
+from bayplan.core.devices.cel.planning import plan
+from bayplan.core.devices.cel.values import CelError, Failure, go_type, type_name
 
 LIST, MAP = 10, 30
 NO_OVERLOAD = Failure("no such overload")

@@ -7,16 +7,16 @@ from lightkube.models.core_v1 import Namespace, Node, Pod, Service
 from plain_loops import HOSTNAME
 from random_clusters import NAMESPACES, NODES, Maker
 
-from bayplan.api import kinds
-from bayplan.api.objects import convert
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import default_profile
-from bayplan.framework.pod_run import PodRun
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
-from bayplan.versions import DEFAULT_GATES
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api import kinds
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import default_profile
+from bayplan.core.framework.pod_run import PodRun
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
+from bayplan.core.versions import DEFAULT_GATES
 
 PLAIN = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
 SHAPES = [

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
-from bayplan.api.objects import convert
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import run_filter
-from bayplan.framework.status import Code
-from bayplan.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.framework.runner import run_filter
+from bayplan.core.framework.status import Code
+from bayplan.core.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from bayplan.testing.builders import make_node, make_pod
 
 pytestmark = pytest.mark.feature("NodeVolumeLimits: counts that events keep up to date")

@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.framework.events import Action, ClusterEvent, EventHint
-from bayplan.framework.interface import Plugin, Wait
-from bayplan.framework.status import Status
+from bayplan.core.framework.events import Action, ClusterEvent, EventHint
+from bayplan.core.framework.interface import Plugin, Wait
+from bayplan.core.framework.status import Status
 from bayplan.testing.builders import make_node
 
 SECONDS = 60.0

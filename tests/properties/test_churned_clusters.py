@@ -6,15 +6,15 @@ import pytest
 from lightkube.models.core_v1 import Pod
 from random_clusters import Maker
 
-from bayplan.api.objects import convert
-from bayplan.cluster import columns, selector_groups, tally
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import build_profile, parse_configuration
-from bayplan.framework.pod_run import PodRun
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster import columns, selector_groups, tally
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import build_profile, parse_configuration
+from bayplan.core.framework.pod_run import PodRun
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_node, make_pod
 
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

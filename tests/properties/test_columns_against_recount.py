@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from bayplan.api.labels import LabelSelector, Requirement
-from bayplan.cluster.domains import Domains
-from bayplan.cluster.pod_info import HostPort
-from bayplan.cluster.pod_selectors import PodSelector
-from bayplan.cluster.state import ClusterState
+from bayplan.core.api.labels import LabelSelector, Requirement
+from bayplan.core.cluster.domains import Domains
+from bayplan.core.cluster.pod_info import HostPort
+from bayplan.core.cluster.pod_selectors import PodSelector
+from bayplan.core.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod, pod_affinity, pod_term
 
 NAMES = [f"n{number}" for number in range(6)]

@@ -10,28 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.api.objects import convert
-from bayplan.cluster.state import ClusterState
-from bayplan.devices.allocations import ClaimAllocations
-from bayplan.devices.cel.selectors import Selectors
-from bayplan.devices.claims import allocation_of, results_of
-from bayplan.devices.slices import DeviceSlices, Slice
-from bayplan.framework.giving_way import GiveWay
-from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.allocator import Search
-from bayplan.plugins.dynamic_resources.candidates import Supply
-from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
-from bayplan.plugins.dynamic_resources.node_pools import Reach
-from bayplan.plugins.dynamic_resources.offers import Offers
-from bayplan.plugins.dynamic_resources.pools import _pool
-from bayplan.plugins.dynamic_resources.results import allocation_result
-from bayplan.plugins.dynamic_resources.rules import SearchRules
-from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools
-from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
+from bayplan.core.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.devices.allocations import ClaimAllocations
+from bayplan.core.devices.cel.selectors import Selectors
+from bayplan.core.devices.claims import allocation_of, results_of
+from bayplan.core.devices.slices import DeviceSlices, Slice
+from bayplan.core.framework.giving_way import GiveWay
+from bayplan.core.framework.status import Status
+from bayplan.core.plugins.dynamic_resources.allocator import Search
+from bayplan.core.plugins.dynamic_resources.candidates import Supply
+from bayplan.core.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
+from bayplan.core.plugins.dynamic_resources.node_pools import Reach
+from bayplan.core.plugins.dynamic_resources.offers import Offers
+from bayplan.core.plugins.dynamic_resources.pools import _pool
+from bayplan.core.plugins.dynamic_resources.results import allocation_result
+from bayplan.core.plugins.dynamic_resources.rules import SearchRules
+from bayplan.core.plugins.dynamic_resources.solutions import AllocationError, InvalidPools
+from bayplan.core.plugins.dynamic_resources.wanted import ClaimsOnNode
+from bayplan.core.versions import gates_of
 from bayplan.testing.builders import make_node
 from bayplan.testing.documents import known, put, typed
-from bayplan.versions import gates_of
 
 pytestmark = pytest.mark.feature("DynamicResources: cached searches against plain ones")
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
-from bayplan.api.objects import convert
-from bayplan.framework.events import POD, Action, EventHint, Hint
+from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.events import POD, Action, EventHint, Hint
 from bayplan.testing.builders import make_cluster, make_pod
 
 values = st.sampled_from(["web", "db"])

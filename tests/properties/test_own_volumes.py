@@ -5,19 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import first_by_name
 
-from bayplan.api.kinds import CSI_DRIVER, CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from bayplan.api.objects import convert
-from bayplan.cluster.state import ClusterState
-from bayplan.config import default_profile
-from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
-from bayplan.framework.events import Action
-from bayplan.framework.own_volumes import own_volumes
-from bayplan.framework.profile import Point
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import CSI_DRIVER, CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import default_profile
+from bayplan.core.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
+from bayplan.core.framework.events import Action
+from bayplan.core.framework.own_volumes import own_volumes
+from bayplan.core.framework.profile import Point
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
+from bayplan.core.versions import VERSIONS, gates_of
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.versions import VERSIONS, gates_of
 
 pytestmark = pytest.mark.feature("Requeueing: pods that are rejected for the same reasons")
 

@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from bayplan.api.labels import LabelSelector, Requirement
-from bayplan.cluster import selector_groups, tally
-from bayplan.cluster.affinity_terms import terms_of
-from bayplan.cluster.pod_selectors import PodSelector, matches_all
-from bayplan.cluster.state import ClusterState
+from bayplan.core.api.labels import LabelSelector, Requirement
+from bayplan.core.cluster import selector_groups, tally
+from bayplan.core.cluster.affinity_terms import terms_of
+from bayplan.core.cluster.pod_selectors import PodSelector, matches_all
+from bayplan.core.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod, pod_affinity, pod_term
 
 KEYS, VALUES, NAMESPACES = ["app", "tier", "own"], ["a", "b", ""], ["one", "two", "three"]

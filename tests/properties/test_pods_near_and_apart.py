@@ -6,15 +6,15 @@ from lightkube.models.core_v1 import Namespace, Node, Pod, TopologySpreadConstra
 from plain_loops import HOSTNAME, affinity_scores, affinity_verdicts, name, namespace, spread_scores, spread_verdicts
 from random_clusters import RACK, ZONE, Maker
 
-from bayplan.api import kinds
-from bayplan.api.objects import convert
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.plugins.arguments import InterPodAffinityArgs, PodTopologySpreadArgs
-from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api import kinds
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.plugins.arguments import InterPodAffinityArgs, PodTopologySpreadArgs
+from bayplan.core.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from bayplan.core.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.testing.asking import ask_filter, ask_scores
 
 anything = st.randoms(use_true_random=True).map(Maker)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_preemption import check_random_cluster
 
-from bayplan.cluster.disruption_budgets import Budgets
-from bayplan.cluster.pod_changes import Removals
-from bayplan.plugins.default_preemption import dry_run
+from bayplan.core.cluster.disruption_budgets import Budgets
+from bayplan.core.cluster.pod_changes import Removals
+from bayplan.core.plugins.default_preemption import dry_run
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("DefaultPreemption: dry runs")

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from plain_selectors import PlainSelector, TooExpensive
 from random_selectors import Expressions
 
-from bayplan.devices.cel.costs import CostExceeded, Meter
-from bayplan.devices.cel.declarations import FUNCTIONS
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
-from bayplan.devices.cel.values import Failure
+from bayplan.core.devices.cel.costs import CostExceeded, Meter
+from bayplan.core.devices.cel.declarations import FUNCTIONS
+from bayplan.core.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
+from bayplan.core.devices.cel.values import Failure
 
 DEVICE = DeviceFacts.of(
     "d.org",

@@ -8,11 +8,11 @@ from full_clusters import ZONE, FullCluster, claimed, profiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from bayplan.plugins.default_preemption.results import Results
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Outcome
-from bayplan.sharing import Sharing
+from bayplan.core.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from bayplan.core.plugins.default_preemption.results import Results
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.decision import Outcome
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_node, make_pod
 
 pytestmark = pytest.mark.feature("DefaultPreemption: dry runs that preemptors share")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from random_clusters import Maker
 from streams import PLAIN, World, first_by_name, info, stream
 
-from bayplan.scheduling import decide
-from bayplan.versions import DEFAULT_GATES, NEWEST, gates_of
+from bayplan.core.scheduling import decide
+from bayplan.core.versions import DEFAULT_GATES, NEWEST, gates_of
 
 GATES = [DEFAULT_GATES, gates_of(NEWEST).but("TaintTolerationComparisonOperators")]
 

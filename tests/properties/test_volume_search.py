@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.documents import of_kind
 
-from bayplan.api.kinds import (
+from bayplan.core.api.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -16,13 +16,13 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
 )
-from bayplan.api.objects import convert
-from bayplan.cluster.objects import ObjectStore
-from bayplan.plugins.volume_binding.candidates import VolumesByClass
-from bayplan.plugins.volume_binding.capacity import Capacities
-from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
-from bayplan.plugins.volume_binding.scoring import scores
-from bayplan.plugins.volume_binding.search import VolumeSearch
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.plugins.volume_binding.candidates import VolumesByClass
+from bayplan.core.plugins.volume_binding.capacity import Capacities
+from bayplan.core.plugins.volume_binding.claims import PodClaims, sort_claims
+from bayplan.core.plugins.volume_binding.scoring import scores
+from bayplan.core.plugins.volume_binding.search import VolumeSearch
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("VolumeBinding: all nodes at once against a plain loop")

@@ -5,8 +5,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.framework.interface import CycleState
-from bayplan.plugins.arguments import (
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.plugins.arguments import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
@@ -14,8 +14,8 @@ from bayplan.plugins.arguments import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from bayplan.plugins.node_resources.fit import NodeResourcesFit, scoring_request
+from bayplan.core.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.core.plugins.node_resources.fit import NodeResourcesFit, scoring_request
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 GPU = "example.com/gpu"

@@ -12,10 +12,10 @@ import pytest
 from tests.support.lossy_transport import LossyTransport
 from tests.support.stories import in_virtual_time
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.client import ApiError, Client
-from bayplan.config import default_profile
-from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.core.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.core.config import default_profile
+from bayplan.running.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 
 NAME = "default-scheduler"

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lightkube.models.core_v1 import Container, Pod, PodSchedulingGate, PodSpec, PodStatus, ResourceRequirements
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.changes import NODE_ADD
-from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.changes import NODE_ADD
+from bayplan.core.framework.events import POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.core.queue import QueuedPod, QueueProfile, SchedulingQueue
 
 SCHEDULER = "test-scheduler"
 NODES = {"Fit": [EventHint(NODE_ADD)]}

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import make_pod
 
-from bayplan.framework.changes import NODE_ADD
-from bayplan.queue import QueuedPod
-from bayplan.queue.in_flight import InFlight
+from bayplan.core.framework.changes import NODE_ADD
+from bayplan.core.queue import QueuedPod
+from bayplan.core.queue.in_flight import InFlight
 
 pytestmark = pytest.mark.feature("Requeueing: in-flight events")
 

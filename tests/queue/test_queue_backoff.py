@@ -2,9 +2,9 @@ import pytest
 from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, pod_in
 from tests.support.tables import cases
 
-from bayplan.framework.changes import NODE_ADD
-from bayplan.queue import Place, QueuedPod
-from bayplan.queue.backoff import AttemptBackoff
+from bayplan.core.framework.changes import NODE_ADD
+from bayplan.core.queue import Place, QueuedPod
+from bayplan.core.queue.backoff import AttemptBackoff
 
 pytestmark = pytest.mark.feature("Requeueing: backoff, flushing and popping from backoff")
 

@@ -2,15 +2,15 @@ import pytest
 from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, pod_in, queues, skips
 from tests.support.tables import cases
 
-from bayplan.framework.changes import (
+from bayplan.core.framework.changes import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULED_POD_UPDATE,
 )
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint
-from bayplan.queue import Place
+from bayplan.core.framework.events import NODE, POD, Action, ClusterEvent, EventHint
+from bayplan.core.queue import Place
 
 pytestmark = pytest.mark.feature("Requeueing: events, hints, updates, activation and nominations")
 

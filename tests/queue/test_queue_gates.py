@@ -2,10 +2,10 @@ import pytest
 from queue_builders import Gate, attempt, fail, make_pod, make_queue, names
 from tests.support.tables import cases
 
-from bayplan.framework.changes import NODE_ADD, NODE_DELETE, UNSCHEDULABLE_TIMEOUT, UNSCHEDULED_POD_UPDATE
-from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint, Topics
-from bayplan.framework.status import Code, Status
-from bayplan.queue import Place
+from bayplan.core.framework.changes import NODE_ADD, NODE_DELETE, UNSCHEDULABLE_TIMEOUT, UNSCHEDULED_POD_UPDATE
+from bayplan.core.framework.events import POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.core.framework.status import Code, Status
+from bayplan.core.queue import Place
 
 pytestmark = pytest.mark.feature("Requeueing: gates")
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from queue_builders import Gate, fail, make_pod, make_queue
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.changes import NODE_ADD, pod_changes
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.queue import Place, QueuedPod
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.changes import NODE_ADD, pod_changes
+from bayplan.core.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.core.queue import Place, QueuedPod
 
 NAMES = [f"p{number}" for number in range(8)]
 PLUGINS = ["Fit", "Ports", "Mute"]

@@ -4,11 +4,11 @@ import pytest
 from queue_builders import SCHEDULER, Gate, attempt, by_priority, counts, make_pod, names, queues
 from tests.support.tables import cases
 
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.changes import ASSIGNED_POD_DELETE, pod_changes
-from bayplan.framework.events import POD, Action, ClusterEvent, EventHint
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.changes import ASSIGNED_POD_DELETE, pod_changes
+from bayplan.core.framework.events import POD, Action, ClusterEvent, EventHint
+from bayplan.core.queue import Place, QueueProfile, SchedulingQueue
 
 DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
 HINTS = {

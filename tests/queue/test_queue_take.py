@@ -3,7 +3,7 @@
 import pytest
 from queue_builders import counts, fail, make_pod, make_queue, names, pod_in
 
-from bayplan.queue import Place
+from bayplan.core.queue import Place
 
 
 @pytest.mark.parametrize("place", ["active", "backoff", "unschedulable"])

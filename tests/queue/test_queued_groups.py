@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from queue_builders import Gate, by_priority, counts, fail, make_pod
 
-from bayplan.cluster.nominations import Nominations
-from bayplan.framework.changes import NODE_ADD
-from bayplan.framework.events import POD, Action, ClusterEvent, EventHint
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.framework.changes import NODE_ADD
+from bayplan.core.framework.events import POD, Action, ClusterEvent, EventHint
+from bayplan.core.queue import Place, QueueProfile, SchedulingQueue
 
 LABEL = ClusterEvent(POD, Action.UPDATE_POD_LABEL)
 

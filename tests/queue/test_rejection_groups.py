@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_builders import NODES, Gate, make_pod, make_queue
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD
-from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
-from bayplan.queue import Place
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD
+from bayplan.core.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.core.queue import Place
 
 pytestmark = pytest.mark.feature("Requeueing: pods that are rejected for the same reasons")
 

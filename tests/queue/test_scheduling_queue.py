@@ -2,10 +2,10 @@ import pytest
 from queue_builders import NODES, Gate, attempt, by_priority, counts, fail, make_pod, make_queue, names, pod_in, skips
 from tests.support.tables import cases
 
-from bayplan.cluster.nominations import Nominations
-from bayplan.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
-from bayplan.framework.events import EventHint
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
+from bayplan.core.framework.events import EventHint
+from bayplan.core.queue import Place, QueueProfile, SchedulingQueue
 
 # Order
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.recording.entries import Checkpoint, Popped
-from bayplan.recording.frames import FrameEncoder, FrameReader, RecordingError
+from bayplan.running.recording.entries import Checkpoint, Popped
+from bayplan.running.recording.frames import FrameEncoder, FrameReader, RecordingError
 
 RUN, OTHER = "0123456789abcdef", "fedcba9876543210"
 NO_RANDOM = (3, (0,) * 625, None)

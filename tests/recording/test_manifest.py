@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from bayplan.cli import main
-from bayplan.recording.entries import Popped, RecordedPlugin, Setting
-from bayplan.recording.files import Recording, RecordingError, note_left_out, prepare_recording
-from bayplan.recording.frames import FrameEncoder
-from bayplan.recording.places import MANIFEST, segment_file
+from bayplan.faces.cli import main
+from bayplan.running.recording.entries import Popped, RecordedPlugin, Setting
+from bayplan.running.recording.files import Recording, RecordingError, note_left_out, prepare_recording
+from bayplan.running.recording.frames import FrameEncoder
+from bayplan.running.recording.places import MANIFEST, segment_file
 
 BEGAN = datetime(2026, 3, 2, 3, tzinfo=UTC)
 FORMER = Path(__file__).parents[1] / "data" / "recordings" / "version-1.tar"

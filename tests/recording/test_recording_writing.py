@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.recording import writing
-from bayplan.recording.entries import Popped, Setting
-from bayplan.recording.files import Recording, next_run, note_left_out, pack_recording, prepare_recording
-from bayplan.recording.writing import FrameWriter, Keep
+from bayplan.running.recording import writing
+from bayplan.running.recording.entries import Popped, Setting
+from bayplan.running.recording.files import Recording, next_run, note_left_out, pack_recording, prepare_recording
+from bayplan.running.recording.writing import FrameWriter, Keep
 
 BEGAN = datetime(2026, 3, 2, 3, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ def read(folder):
 
 def test_frames_wait_while_the_disk_refuses_them(tmp_path, monkeypatch, caplog):
     disk, problems = Disk(monkeypatch, 3), []
-    caplog.set_level("INFO", "bayplan.recording.writing")
+    caplog.set_level("INFO", "bayplan.running.recording.writing")
     writer = writer_of(tmp_path / "run", [popped(1, 2), popped(3)], problems)
     writer.start()
     assert disk.has_room.wait(10)

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from bayplan.cli import main
-from bayplan.history.sources.recorded import import_recording, open_history
+from bayplan.answers.history.sources.recorded import import_recording, open_history
+from bayplan.answers.replay.policies import recorded_policy
+from bayplan.answers.replay.recorded_moments import RecordingMoments
+from bayplan.answers.replay.recorded_plugins import NamedPlugins, digest_of, recorded_plugins
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
-from bayplan.recording import files
-from bayplan.recording.entries import RecordedPlugin
-from bayplan.recording.files import Recording, pack_recording
-from bayplan.recording.frames import RecordingError
-from bayplan.replay.policies import recorded_policy
-from bayplan.replay.recorded_moments import RecordingMoments
-from bayplan.replay.recorded_plugins import NamedPlugins, digest_of, recorded_plugins
+from bayplan.running.recording import files
+from bayplan.running.recording.entries import RecordedPlugin
+from bayplan.running.recording.files import Recording, pack_recording
+from bayplan.running.recording.frames import RecordingError
 
 FORMER, NEWEST = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("version-*.tar"))
 CODE = """
@@ -165,7 +165,7 @@ def test_readers_run_no_code(trap, reference, digest):
     for read in (
         lambda: recorded_policy(run),
         lambda: RecordingMoments([run]),
-        lambda: recorded_policy(run, NamedPlugins(["bayplan.plugins.node_name"])),
+        lambda: recorded_policy(run, NamedPlugins(["bayplan.core.plugins.node_name"])),
     ):
         with pytest.raises(RecordingError, match="was recorded with plugin helper"):
             read()

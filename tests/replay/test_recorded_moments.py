@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.backtest.settings import with_settings
-from bayplan.history.steps import What
-from bayplan.recording.files import Recording, RecordingError
-from bayplan.replay import cursor
-from bayplan.replay.candidates import OtherPolicy
-from bayplan.replay.moments import decisions_of, snapshot_at, snapshot_at_end
-from bayplan.replay.policies import Policy, other_policy, recorded_policy
-from bayplan.replay.recorded_moments import RecordingMoments
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.history.steps import What
+from bayplan.answers.replay import cursor
+from bayplan.answers.replay.candidates import OtherPolicy
+from bayplan.answers.replay.moments import decisions_of, snapshot_at, snapshot_at_end
+from bayplan.answers.replay.policies import Policy, other_policy, recorded_policy
+from bayplan.answers.replay.recorded_moments import RecordingMoments
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.running.recording.files import Recording, RecordingError
 
 PATH = Path(__file__).parents[1] / "data" / "recordings" / "version-1.tar"
 PACKING = (

@@ -10,16 +10,16 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.cli import main
+from bayplan.answers.replay.policies import recorded_policy
+from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
-from bayplan.recording import entries, writing
-from bayplan.recording.checkpoints import DeferredCheckpoint
-from bayplan.recording.entries import Checkpoint, Setting, decode_entries, encode_entries
-from bayplan.recording.files import Recording, RecordingError, next_run, pack_recording, prepare_recording
-from bayplan.recording.frames import FrameEncoder
-from bayplan.recording.places import segment_file
-from bayplan.recording.writing import FrameWriter, Keep
-from bayplan.replay.policies import recorded_policy
+from bayplan.running.recording import entries, writing
+from bayplan.running.recording.checkpoints import DeferredCheckpoint
+from bayplan.running.recording.entries import Checkpoint, Setting, decode_entries, encode_entries
+from bayplan.running.recording.files import Recording, RecordingError, next_run, pack_recording, prepare_recording
+from bayplan.running.recording.frames import FrameEncoder
+from bayplan.running.recording.places import segment_file
+from bayplan.running.recording.writing import FrameWriter, Keep
 
 BEGAN = datetime(2026, 3, 2, 3, tzinfo=UTC)
 VERSIONS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("version-*.tar"))

@@ -9,14 +9,20 @@ import msgspec
 import pytest
 import yaml
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import Catalog, load_plugins
-from bayplan.config.documents import read_document
-from bayplan.config.loading import read_document_of
-from bayplan.config.writing import to_yaml
-from bayplan.history.redacting import key_beside
-from bayplan.recording import entries
-from bayplan.recording.entries import (
+from bayplan.answers.history.redacting import key_beside
+from bayplan.answers.replay.causes import explained
+from bayplan.answers.replay.policies import recorded_policy, setting_of
+from bayplan.answers.replay.recorded_plugins import NamedPlugins
+from bayplan.answers.replay.redaction import RecordingRedactor
+from bayplan.answers.replay.replay import Replay
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import Catalog, load_plugins
+from bayplan.core.config.documents import read_document
+from bayplan.core.config.loading import read_document_of
+from bayplan.core.config.writing import to_yaml
+from bayplan.core.versions import DEFAULT_GATES
+from bayplan.running.recording import entries
+from bayplan.running.recording.entries import (
     AnyEntry,
     PodDecided,
     RecordedObject,
@@ -25,17 +31,11 @@ from bayplan.recording.entries import (
     RecordedQueued,
     Setting,
 )
-from bayplan.recording.files import Recording, RecordingError, next_run, prepare_recording
-from bayplan.recording.frames import FrameEncoder
-from bayplan.recording.places import segment_file
-from bayplan.recording.summaries import LEFT_OUT
-from bayplan.recording.writing import FrameWriter, Keep
-from bayplan.replay.causes import explained
-from bayplan.replay.policies import recorded_policy, setting_of
-from bayplan.replay.recorded_plugins import NamedPlugins
-from bayplan.replay.redaction import RecordingRedactor
-from bayplan.replay.replay import Replay
-from bayplan.versions import DEFAULT_GATES
+from bayplan.running.recording.files import Recording, RecordingError, next_run, prepare_recording
+from bayplan.running.recording.frames import FrameEncoder
+from bayplan.running.recording.places import segment_file
+from bayplan.running.recording.summaries import LEFT_OUT
+from bayplan.running.recording.writing import FrameWriter, Keep
 
 MARK = "hunter2"
 KEY = b"k" * 32
@@ -202,7 +202,7 @@ def test_every_kind_of_entry_is_tried():
 
 
 def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayplan.recording.writing.FLUSH_SECONDS", 0.001)
+    monkeypatch.setattr("bayplan.running.recording.writing.FLUSH_SECONDS", 0.001)
     redactor = RecordingRedactor(KEY)
     setting = Setting(
         yaml.dump(CONFIGURATION),

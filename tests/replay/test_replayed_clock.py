@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from bayplan.replay.ports import ReplayedClock
+from bayplan.answers.replay.ports import ReplayedClock
 
 DATE = datetime(2026, 11, 28, tzinfo=UTC)
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cluster.pod_decoder import PodDecoder
-from bayplan.recording.files import Recording
-from bayplan.replay.moments import decisions_of, snapshot_at_end
-from bayplan.replay.policies import recorded_policy
-from bayplan.replay.recorded_moments import RecordingMoments
-from bayplan.replay.reported import reported_cluster
+from bayplan.answers.replay.moments import decisions_of, snapshot_at_end
+from bayplan.answers.replay.policies import recorded_policy
+from bayplan.answers.replay.recorded_moments import RecordingMoments
+from bayplan.answers.replay.reported import reported_cluster
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_decoder import PodDecoder
+from bayplan.running.recording.files import Recording
 
 PATHS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("version-*.tar"))
 

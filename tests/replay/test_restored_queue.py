@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from bayplan.api.kinds import POD
-from bayplan.cluster.nominations import Nominations
-from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.recording.checkpoints import checkpoint
-from bayplan.replay.restoring import RestoredQueue, restore_queue
+from bayplan.answers.replay.restoring import RestoredQueue, restore_queue
+from bayplan.core.api.kinds import POD
+from bayplan.core.cluster.nominations import Nominations
+from bayplan.core.queue import QueueProfile, SchedulingQueue
+from bayplan.running.recording.checkpoints import checkpoint
 from bayplan.testing.builders import make_cluster, make_pod
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from bayplan.recording.entries import Changed, Evicted, PodDecided
-from bayplan.replay.evictions import EvictionsFor, EvictionsOf
-from bayplan.replay.moments import PodNames, RecordedDecision
+from bayplan.answers.replay.evictions import EvictionsFor, EvictionsOf
+from bayplan.answers.replay.moments import PodNames, RecordedDecision
+from bayplan.running.recording.entries import Changed, Evicted, PodDecided
 
 BEGAN = datetime(2026, 3, 2, 3, tzinfo=UTC)
 

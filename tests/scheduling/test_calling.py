@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from bayplan.framework.calling import call
-from bayplan.framework.status import PluginError
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
+from bayplan.core.framework.calling import call
+from bayplan.core.framework.status import PluginError
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Plugin, Status
-from bayplan.framework.interface import PostFilterResult
-from bayplan.scheduling import Outcome, decide
+from bayplan.core.framework.interface import PostFilterResult
+from bayplan.core.scheduling import Outcome, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 

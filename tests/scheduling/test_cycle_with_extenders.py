@@ -7,9 +7,9 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan import Plugin, Status
-from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
-from bayplan.framework.interface import Candidate, NodeNames
-from bayplan.scheduling import Options, Outcome, Unit, attempt, decide
+from bayplan.core.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
+from bayplan.core.framework.interface import Candidate, NodeNames
+from bayplan.core.scheduling import Options, Outcome, Unit, attempt, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: asked in a cycle")

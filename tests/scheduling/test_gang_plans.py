@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from tests.support.tables import cases
 
-from bayplan.framework.gangs import Gang, GangOutcome, GangVictims, Placement, PreemptionRules
-from bayplan.framework.interface import Plugin
-from bayplan.framework.pod_run import PodRun
-from bayplan.framework.status import Status
-from bayplan.scheduling import Options, Outcome, Unit, attempt, run
-from bayplan.sharing import Sharing
+from bayplan.core.framework.gangs import Gang, GangOutcome, GangVictims, Placement, PreemptionRules
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.pod_run import PodRun
+from bayplan.core.framework.status import Status
+from bayplan.core.scheduling import Options, Outcome, Unit, attempt, run
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 

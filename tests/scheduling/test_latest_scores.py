@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import Plugin
-from bayplan.framework.pod_run import PodRun
-from bayplan.framework.profile import Point, Profile
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.pod_run import PodRun
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_node, make_pod
 
 pytestmark = pytest.mark.feature("Sharing: decisions with and without it")

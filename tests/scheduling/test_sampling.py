@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.support.tables import cases
 
 from bayplan import Plugin
-from bayplan.config import KubeSchedulerProfile, build_profile
-from bayplan.config.types import PluginReference, Plugins, PluginSet
-from bayplan.framework.profile import Profile
-from bayplan.scheduling import Rotation, decide
-from bayplan.scheduling.sampling import enough_nodes
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.config import KubeSchedulerProfile, build_profile
+from bayplan.core.config.types import PluginReference, Plugins, PluginSet
+from bayplan.core.framework.profile import Profile
+from bayplan.core.scheduling import Rotation, decide
+from bayplan.core.scheduling.sampling import enough_nodes
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("Whole decision: percentageOfNodesToScore")

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from bayplan.api.kinds import SERVICE
-from bayplan.api.objects import convert
-from bayplan.framework.calling import call
-from bayplan.scheduling import Decision, decide
-from bayplan.sharing import Sharing
+from bayplan.core.api.kinds import SERVICE
+from bayplan.core.api.objects import convert
+from bayplan.core.framework.calling import call
+from bayplan.core.scheduling import Decision, decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 SPREAD = {

@@ -17,10 +17,10 @@ from tests.support.commands import bayplan
 from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
-from bayplan.asking import asking
-from bayplan.asking.sources import ClusterSource, FileSource
+from bayplan.answers.insight.sources.rights import FOLLOWED
+from bayplan.faces.asking import asking
+from bayplan.faces.asking.sources import ClusterSource, FileSource
 from bayplan.insight import Snapshot
-from bayplan.insight.sources.rights import FOLLOWED
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
 

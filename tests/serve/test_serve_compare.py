@@ -15,10 +15,10 @@ from tests.support.assistants import assistant, called, refused
 from tests.support.commands import bayplan
 from tests.support.served_questions import served_objects, small_cluster
 
-from bayplan.asking.replies import LINES
-from bayplan.backtest.questions import history_questions
+from bayplan.answers.backtest.questions import history_questions
+from bayplan.answers.simulation.happenings import PodArrives
+from bayplan.faces.asking.replies import LINES
 from bayplan.insight import Insight, Snapshot
-from bayplan.simulation.happenings import PodArrives
 from bayplan.testing import make_pod
 
 PACK = "NodeResourcesFit.scoringStrategy.type=MostAllocated"
@@ -74,14 +74,14 @@ async def test_openapi_document_has_it_only_with_a_history(folder):
 
 
 async def test_progress_is_streamed_and_others_are_answered_meanwhile(folder, monkeypatch):
-    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.0)
+    monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.0)
 
     def slow(*_, progress, **__):
         while True:
             progress("simulating, 7%")
             time.sleep(0.001)
 
-    monkeypatch.setattr("bayplan.backtest.questions.compare", slow)
+    monkeypatch.setattr("bayplan.answers.backtest.questions.compare", slow)
     async with (
         served_objects(*small_cluster(), history=folder, longest=1.0) as client,
         client.send("POST", "/v1/questions/compare", ASKED["a setting"], Accept=LINES) as response,
@@ -137,7 +137,7 @@ def test_history_that_does_not_exist_is_one_message(tmp_path):
 async def test_now_is_the_scheduler_of_the_server(folder, monkeypatch):
     """Both sides of a comparison have its plugins."""
     seen = []
-    compare = "bayplan.backtest.questions.compare"
+    compare = "bayplan.answers.backtest.questions.compare"
 
     def catch(_history, _ahead, now, candidate, **_):
         seen.extend((now.scheduler, candidate.scheduler))

@@ -14,10 +14,10 @@ import pytest
 from tests.support.served_questions import served_objects, small_cluster
 from tests.support.waiting import until
 
-from bayplan.asking.replies import LINES, SLOW
+from bayplan.faces.asking.replies import LINES, SLOW
+from bayplan.faces.serve.app import BODY_LIMIT
+from bayplan.faces.serve.server import LIMITS
 from bayplan.insight import Insight
-from bayplan.serve.app import BODY_LIMIT
-from bayplan.serve.server import LIMITS
 
 LARGE = 50 * 10**6
 
@@ -151,7 +151,7 @@ async def test_many_clients_at_once_get_the_same_answer():
 
 
 async def test_client_that_does_not_read_is_dropped_and_others_are_answered(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, "bayplan.asking")
+    caplog.set_level(logging.INFO, "bayplan.faces.asking")
 
     def explain_all(self, *_, progress, **__):
         while True:
@@ -159,7 +159,7 @@ async def test_client_that_does_not_read_is_dropped_and_others_are_answered(monk
             time.sleep(0.01)
 
     monkeypatch.setattr(Insight, "explain_all", explain_all)
-    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.001)
+    monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.001)
     async with served_objects(*small_cluster(), limits=replace(LIMITS, response=0.3), longest=20) as client:
         host, port = client.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1024)

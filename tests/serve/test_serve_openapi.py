@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.support.served_questions import new_pod, node, pod, served_objects, small_cluster
 
-from bayplan.insight.question_types import QUESTIONS
+from bayplan.answers.insight.question_types import QUESTIONS
 
 REQUESTS = int(os.environ.get("BAYPLAN_OPENAPI_REQUESTS", "0")) or 12
 

@@ -7,10 +7,10 @@ from click.testing import CliRunner
 from tests.support.asked_questions import ASKED
 from tests.support.served_questions import served_objects, small_cluster
 
-from bayplan.asking.replies import LINES
-from bayplan.cli import main
+from bayplan.answers.insight.question_types import QUESTIONS
+from bayplan.faces.asking.replies import LINES
+from bayplan.faces.cli import main
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.question_types import QUESTIONS
 
 NAMES = {"a", "b"}
 """What a diff calls its two sides: a command uses the names of its files."""
@@ -60,7 +60,7 @@ async def lines_of(response):
 
 
 async def test_progress_comes_as_lines_before_the_answer(monkeypatch):
-    monkeypatch.setattr("bayplan.asking.replies.PAUSE", 0.0)
+    monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.0)
     parameters = {"kinds": [{"objects": ASKED["capacity"][1]["kinds"][0]["objects"]}]}
     async with served_objects(*small_cluster()) as client:
         answer = await client.ask("capacity", **parameters, most=3)

@@ -12,12 +12,12 @@ from tests.support.documents import of_kind
 from tests.support.served_questions import new_pod, node, pod, served_objects, small_cluster
 from tests.support.waiting import until
 
+from bayplan.answers.insight.answers import silent
+from bayplan.answers.insight.question_types import QUESTIONS, CommonChanges
+from bayplan.faces.serve import transaction_operations
+from bayplan.faces.serve.placing import Placing
+from bayplan.faces.serve.transactions import Transactions
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.insight.answers import silent
-from bayplan.insight.question_types import QUESTIONS, CommonChanges
-from bayplan.serve import transaction_operations
-from bayplan.serve.placing import Placing
-from bayplan.serve.transactions import Transactions
 
 
 def opened(*objects):
@@ -132,7 +132,7 @@ def test_quota_counts_what_is_placed():
 
 
 def test_one_transaction_may_not_add_without_limit():
-    from bayplan.insight.limits import Limits
+    from bayplan.answers.insight.limits import Limits
 
     transactions = Transactions(Insight(Snapshot(), limits=Limits(pods=10)))
     one = transactions.begin(Snapshot.of([node("a")]))

@@ -11,12 +11,12 @@ from lightkube.models.core_v1 import Container, Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.stories import here, loop_factories
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.executor.handlers import NodeHandler, Receiver
-from bayplan.executor.runtime import Runtime
-from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.service.informers import PodInformer
-from bayplan.service.services import Services
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.executor.handlers import NodeHandler, Receiver
+from bayplan.core.executor.runtime import Runtime
+from bayplan.core.queue import QueueProfile, SchedulingQueue
+from bayplan.running.service.informers import PodInformer
+from bayplan.running.service.services import Services
 
 __all__ = ["here"]  # a fixture
 pytest_asyncio_loop_factories = loop_factories

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from bayplan.service.background import StartedWork
+from bayplan.running.service.background import StartedWork
 
 
 @asynccontextmanager

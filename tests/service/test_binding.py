@@ -10,19 +10,19 @@ from tests.service.conftest import events_of, make_pod, make_runtime, watch_pods
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
-from bayplan.executor.binding import BINDING
-from bayplan.executor.executor import Executor
-from bayplan.framework import unknown_writes
-from bayplan.framework.extenders import ExtenderError
-from bayplan.framework.interface import CycleState, Plugin, Wait
-from bayplan.framework.profile import Point, Profile
-from bayplan.framework.status import SKIP, Status
-from bayplan.framework.verdicts import Diagnosis
-from bayplan.queue import Place
-from bayplan.scheduling import Decision, Outcome, Plan, Unit
-from bayplan.service.services import Services
+from bayplan.core.api.kinds import POD
+from bayplan.core.executor.binding import BINDING
+from bayplan.core.executor.executor import Executor
+from bayplan.core.framework import unknown_writes
+from bayplan.core.framework.extenders import ExtenderError
+from bayplan.core.framework.interface import CycleState, Plugin, Wait
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.framework.status import SKIP, Status
+from bayplan.core.framework.verdicts import Diagnosis
+from bayplan.core.queue import Place
+from bayplan.core.scheduling import Decision, Outcome, Plan, Unit
+from bayplan.running.service.services import Services
 from bayplan.testing.builders import make_node
 
 LOST = TransportError("the connection broke", sent=True)

@@ -5,8 +5,8 @@ import pytest
 from tests.support.stories import in_virtual_time, scheduling
 from tests.support.tables import cases
 
-from bayplan.framework.interface import Plugin
-from bayplan.framework.status import SKIP
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.status import SKIP
 from bayplan.testing.builders import make_node
 
 

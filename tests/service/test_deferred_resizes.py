@@ -10,14 +10,14 @@ import pytest
 from tests.support.stories import NAME, in_virtual_time, scheduling
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CORE_EVENT, NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.client import PatchType
-from bayplan.cluster.resizes import RESIZES_PREEMPT
-from bayplan.config import default_profile
-from bayplan.framework.interface import Plugin
-from bayplan.framework.profile import Point
+from bayplan.core.api.kinds import CORE_EVENT, NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
+from bayplan.core.cluster.resizes import RESIZES_PREEMPT
+from bayplan.core.config import default_profile
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.profile import Point
+from bayplan.core.versions import gates_of
 from bayplan.testing.in_memory import stored
-from bayplan.versions import gates_of
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=(RESIZES_PREEMPT,))
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}

@@ -6,8 +6,8 @@ import msgspec
 from tests.service.conftest import make_pod
 from tests.support.tables import cases
 
-from bayplan.service import event_recorder
-from bayplan.service.event_recorder import EventRecorder
+from bayplan.running.service import event_recorder
+from bayplan.running.service.event_recorder import EventRecorder
 from bayplan.testing.virtual_time import VirtualTime
 
 CONNECTIONS = 100

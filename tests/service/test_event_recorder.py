@@ -2,9 +2,10 @@ import msgspec
 from tests.service.conftest import make_pod, writing
 from tests.support.tables import cases
 
-from bayplan.client import ApiError, TransportError, events
-from bayplan.service import event_recorder
-from bayplan.service.event_recorder import EventRecorder
+from bayplan.client import ApiError, TransportError
+from bayplan.running.client import events
+from bayplan.running.service import event_recorder
+from bayplan.running.service.event_recorder import EventRecorder
 
 
 def failed(recorder: EventRecorder, pod, note: str = "0/1 nodes are available.") -> None:

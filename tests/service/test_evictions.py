@@ -8,20 +8,20 @@ from lightkube.models.core_v1 import PodCondition
 from tests.service.conftest import ScriptedClient, events_of, make_pod, make_runtime
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.kinds import POD
+from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.client import ApiError, TransportError
-from bayplan.cluster.state import ClusterState
-from bayplan.executor.executor import Executor
-from bayplan.framework.changes import ASSIGNED_POD_DELETE
-from bayplan.framework.events import Action, ClusterEvent, EventHint
-from bayplan.framework.interface import Plugin
-from bayplan.framework.profile import Point, Profile
-from bayplan.plugins.default_preemption.plugin import DefaultPreemption
-from bayplan.queue import Place
-from bayplan.scheduling import Plan, Preemption, Refusal, Unit
-from bayplan.service import evictions as evictions_module
-from bayplan.service.services import Services
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import POD
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.executor.executor import Executor
+from bayplan.core.framework.changes import ASSIGNED_POD_DELETE
+from bayplan.core.framework.events import Action, ClusterEvent, EventHint
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
+from bayplan.core.queue import Place
+from bayplan.core.scheduling import Plan, Preemption, Refusal, Unit
+from bayplan.running.service import evictions as evictions_module
+from bayplan.running.service.services import Services
 
 pytestmark = pytest.mark.feature("DefaultPreemption: asynchronous eviction")
 

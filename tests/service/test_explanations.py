@@ -5,14 +5,14 @@ import logging
 
 import pytest
 
-from bayplan.cli.run_logging import JsonLines
-from bayplan.executor import explanations
-from bayplan.executor.explanations import explain, scores_wanted
-from bayplan.log_fields import SCORES
-from bayplan.scheduling import decide
+from bayplan.core.executor import explanations
+from bayplan.core.executor.explanations import explain, scores_wanted
+from bayplan.core.scheduling import decide
+from bayplan.faces.cli.run_logging import JsonLines
+from bayplan.foundations.log_fields import SCORES
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
-LOGGER = "bayplan.executor.explanations"
+LOGGER = "bayplan.core.executor.explanations"
 CLUSTER = make_cluster(
     make_node("a", cpu="2"),
     make_node("b", cpu="8"),

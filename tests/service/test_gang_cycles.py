@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.gangs import Gang
-from bayplan.framework.interface import Plugin
-from bayplan.framework.status import Status
-from bayplan.plugins.coscheduling.plugin import Coscheduling
+from bayplan.core.api.kinds import POD
+from bayplan.core.framework.gangs import Gang
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.status import Status
+from bayplan.core.plugins.coscheduling.plugin import Coscheduling
+from bayplan_devcluster.apiserver import Fault
 
 
 class Gangs(Coscheduling):

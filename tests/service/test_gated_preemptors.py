@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver.faults import Fault
-from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.core.api.kinds import POD
+from bayplan_devcluster.apiserver.faults import Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 pytestmark = pytest.mark.feature("DefaultPreemption: gated preemptors")
 

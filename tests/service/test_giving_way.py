@@ -9,16 +9,16 @@ import pytest
 from tests.service.conftest import make_pod as pending
 from tests.service.conftest import make_runtime
 
-from bayplan.cluster.affinity_terms import PodTerms
-from bayplan.cluster.selector_groups import SelectorGroups
-from bayplan.executor.giving_way import LONGEST, LONGEST_AHEAD, LONGEST_REST, REST, TimeSlice, Unfinished
-from bayplan.framework import giving_way
-from bayplan.framework.giving_way import GiveWay, ManySteps
-from bayplan.framework.handle import StateHandle
+from bayplan.core.cluster.affinity_terms import PodTerms
+from bayplan.core.cluster.selector_groups import SelectorGroups
+from bayplan.core.executor.giving_way import LONGEST, LONGEST_AHEAD, LONGEST_REST, REST, TimeSlice, Unfinished
+from bayplan.core.framework import giving_way
+from bayplan.core.framework.giving_way import GiveWay, ManySteps
+from bayplan.core.framework.handle import StateHandle
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.plugin import Plugin
-from bayplan.scheduling import decide
-from bayplan.service.services import Services
-from bayplan.sharing import Sharing
+from bayplan.running.service.services import Services
 from bayplan.testing import LiveCluster, make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("attempts that take long give way")

@@ -8,12 +8,12 @@ from tests.service.conftest import make_pod, make_runtime, watch_nodes, watch_po
 from tests.support.documents import of_kind
 from tests.support.tables import cases
 
-from bayplan.executor.handlers import Receiver, SentNode
-from bayplan.framework.interface import Plugin
-from bayplan.framework.profile import Point, Profile
-from bayplan.queue import Place
-from bayplan.service.informers import PodInformer
-from bayplan.service.services import Services
+from bayplan.core.executor.handlers import Receiver, SentNode
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.queue import Place
+from bayplan.running.service.informers import PodInformer
+from bayplan.running.service.services import Services
 
 WAITING = make_pod()
 BOUND = make_pod(node="a")

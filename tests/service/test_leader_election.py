@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.kinds import EVENT, LEASE
 from bayplan.client import TransportError
-from bayplan.client.leader_election import LeaderElectionSettings, LeaderElector
-from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.service.fenced_client import FencedClient
-from bayplan.service.leader_election import ElectionThread
+from bayplan.core.api.kinds import EVENT, LEASE
+from bayplan.running.client.leader_election import LeaderElectionSettings, LeaderElector
+from bayplan.running.service.fenced_client import FencedClient
+from bayplan.running.service.leader_election import ElectionThread
 from bayplan.testing.in_memory import make_client
+from bayplan_devcluster.apiserver import Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 
 class Time:

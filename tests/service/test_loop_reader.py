@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from bayplan.service.loop_reader import LoopReader, LoopUnavailableError
+from bayplan.running.service.loop_reader import LoopReader, LoopUnavailableError
 
 
 def broken() -> None:

@@ -10,15 +10,15 @@ from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_p
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.executor.attempts import AttemptDriver
-from bayplan.executor.executor import Executor
-from bayplan.executor.handlers import SentNode
-from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
-from bayplan.framework.status import Status
-from bayplan.queue import Place
-from bayplan.service.loop import SchedulingLoop
-from bayplan.service.services import Services
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.executor.attempts import AttemptDriver
+from bayplan.core.executor.executor import Executor
+from bayplan.core.executor.handlers import SentNode
+from bayplan.core.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
+from bayplan.core.framework.status import Status
+from bayplan.core.queue import Place
+from bayplan.running.service.loop import SchedulingLoop
+from bayplan.running.service.services import Services
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: the state is unchanged during calls")

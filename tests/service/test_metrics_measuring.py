@@ -6,17 +6,17 @@ import pytest
 from tests.service.conftest import make_pod
 from tests.support.tables import cases
 
-from bayplan.framework.calling import call
-from bayplan.framework.changes import NODE_ADD
-from bayplan.framework.events import Hint
-from bayplan.framework.interface import CycleState, PostFilterResult, Wait
-from bayplan.framework.status import Code, PluginError, Status
-from bayplan.framework.verdicts import Diagnosis
-from bayplan.queue import QueuedPod
-from bayplan.scheduling import Decision, Outcome
-from bayplan.service.metrics import measuring
-from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
-from bayplan.service.metrics.measuring import Metrics
+from bayplan.core.framework.calling import call
+from bayplan.core.framework.changes import NODE_ADD
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.interface import CycleState, PostFilterResult, Wait
+from bayplan.core.framework.status import Code, PluginError, Status
+from bayplan.core.framework.verdicts import Diagnosis
+from bayplan.core.queue import QueuedPod
+from bayplan.core.scheduling import Decision, Outcome
+from bayplan.running.service.metrics import measuring
+from bayplan.running.service.metrics.instruments import Histogram, Histograms, exponential_buckets
+from bayplan.running.service.metrics.measuring import Metrics
 
 
 @pytest.fixture

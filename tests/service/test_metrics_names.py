@@ -10,17 +10,17 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bayplan.framework.events import Hint
-from bayplan.framework.status import Code
-from bayplan.queue import PendingCounts, Place, QueuedPod
-from bayplan.scheduling import decide
-from bayplan.service.metrics.exposition import build_registry
-from bayplan.service.metrics.measuring import Metrics
-from bayplan.service.metrics.resources import PodResourcesCollector
-from bayplan.service.metrics.snapshot import MetricsSnapshot
-from bayplan.service.watchdog import Watchdog
+from bayplan.core.framework.events import Hint
+from bayplan.core.framework.status import Code
+from bayplan.core.queue import PendingCounts, Place, QueuedPod
+from bayplan.core.scheduling import decide
+from bayplan.core.versions import gates_of
+from bayplan.running.service.metrics.exposition import build_registry
+from bayplan.running.service.metrics.measuring import Metrics
+from bayplan.running.service.metrics.resources import PodResourcesCollector
+from bayplan.running.service.metrics.snapshot import MetricsSnapshot
+from bayplan.running.service.watchdog import Watchdog
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.versions import gates_of
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana-dashboard.json"

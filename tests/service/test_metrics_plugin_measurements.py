@@ -4,10 +4,10 @@ import pytest
 from prometheus_client import generate_latest
 from tests.support.tables import cases
 
-from bayplan.framework.measurements import Unmeasured
-from bayplan.service.metrics.exposition import build_registry
-from bayplan.service.metrics.measuring import Metrics
-from bayplan.service.metrics.plugin_measurements import PluginMeasurements
+from bayplan.core.framework.measurements import Unmeasured
+from bayplan.running.service.metrics.exposition import build_registry
+from bayplan.running.service.metrics.measuring import Metrics
+from bayplan.running.service.metrics.plugin_measurements import PluginMeasurements
 
 
 def test_plugin_metrics_are_exposed() -> None:

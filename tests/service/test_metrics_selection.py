@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from bayplan.service.metrics.selection import MetricSelection
+from bayplan.running.service.metrics.selection import MetricSelection
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import logging
 import pytest
 from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.api.kinds import NODE
-from bayplan.framework.events import ALL_EVENTS, EventHint
-from bayplan.framework.interface import Plugin, Wait
-from bayplan.framework.status import SKIP
+from bayplan.core.api.kinds import NODE
+from bayplan.core.framework.events import ALL_EVENTS, EventHint
+from bayplan.core.framework.interface import Plugin, Wait
+from bayplan.core.framework.status import SKIP
 from bayplan.testing.builders import make_node
 
 NO_EXCEPTIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit)
@@ -100,7 +100,7 @@ def test_whatever_a_plugin_raises_is_its_error(method, error, caplog):
     assert shown.levelno == logging.ERROR
     assert f"{error.__name__}: oh" in shown.message
     assert f'(most recent call last):\n  File "{__file__}", line ' in shown.exc_text
-    assert "bayplan/framework" not in shown.exc_text
+    assert "bayplan/core/framework" not in shown.exc_text
 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=lambda error: error.__name__)
@@ -137,7 +137,7 @@ def test_frames_are_logged_once_and_then_counted(caplog):
 
     _, messages = in_virtual_time(schedule(Odd, seconds=120.0))
     assert messages["bad"] == 'running PreFilter plugin "Odd": ValueError: of two lines'
-    shown = [record for record in caplog.records if record.name == "bayplan.failures"]
+    shown = [record for record in caplog.records if record.name == "bayplan.foundations.failures"]
     assert len(shown) == 2
     assert "in pre_filter" in shown[0].exc_text
     assert "; 10 times so far" in shown[1].message

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.plugins.coscheduling.plugin import Coscheduling
+from bayplan.core.plugins.coscheduling.plugin import Coscheduling
 from bayplan.testing.builders import make_node
 
 ROOT = Path(__file__).parents[2]

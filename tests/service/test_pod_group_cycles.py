@@ -2,10 +2,10 @@
 
 import pytest
 
-from bayplan.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2
-from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.gangs import GangVictims
-from bayplan.framework.interface import Plugin
+from bayplan.core.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2
+from bayplan.core.framework.gangs import GangVictims
+from bayplan.core.framework.interface import Plugin
+from bayplan_devcluster.apiserver import Fault
 
 GANGS = ("GenericWorkload", "GangScheduling")
 TOPOLOGY = (*GANGS, "TopologyAwareWorkloadScheduling")

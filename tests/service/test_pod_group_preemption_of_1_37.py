@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver.faults import Fault
-from bayplan.framework.interface import Plugin
+from bayplan.core.api.kinds import POD
+from bayplan.core.framework.interface import Plugin
+from bayplan_devcluster.apiserver.faults import Fault
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from bayplan.api.kinds import POD, POD_GROUP, PRIORITY_CLASS
+from bayplan.core.api.kinds import POD, POD_GROUP, PRIORITY_CLASS
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
 
@@ -141,7 +141,7 @@ async def test_a_gang_is_placed_in_one_topology_domain(here):
 
 @pytest.mark.scheduler(version="1.36", gates=("GenericWorkload", "GangScheduling"))
 async def test_a_scheduler_finds_the_version_that_the_server_has(here, caplog):
-    caplog.set_level(logging.WARNING, logger="bayplan.client")
+    caplog.set_level(logging.WARNING, logger="bayplan.running.client")
     await here.add_node("a")
     await here.attempt_group("crew", 2, pods=["one", "two"])
     assert set(here.nodes()) == {"one", "two"}

@@ -7,12 +7,12 @@ from tests.service.conftest import make_pod, writing
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, TransportError
-from bayplan.client.errors import InvalidNameError
-from bayplan.failures import Failures
-from bayplan.service import pod_status
-from bayplan.service.pod_status import PodStatusWriter
+from bayplan.core.api.objects import UndecodableObject
+from bayplan.foundations.failures import Failures
+from bayplan.running.client.errors import InvalidNameError
+from bayplan.running.service import pod_status
+from bayplan.running.service.pod_status import PodStatusWriter
 
 MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."
 

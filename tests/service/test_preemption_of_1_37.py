@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.api.kinds import POD
+from bayplan.core.api.kinds import POD
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
 LOW = ("low-1", "low-2", "low-3", "low-4")

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.config.profiles import build_profiles
-from bayplan.config.types import KubeSchedulerConfiguration
+from bayplan.core.config.profiles import build_profiles
+from bayplan.core.config.types import KubeSchedulerConfiguration
 from bayplan.testing.builders import make_node
 
 ALL = {"disabled": [{"name": "*"}]}

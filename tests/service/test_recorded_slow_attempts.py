@@ -7,13 +7,13 @@ from test_slow_attempts import add_devices, claiming
 from tests.support.slow_selectors import slow_selectors
 from tests.support.stories import NAME, in_virtual_time, scheduling
 
-from bayplan.api.kinds import DEVICE_CLASS
-from bayplan.config import default_profile
-from bayplan.recording.entries import GaveWay, Setting
-from bayplan.recording.files import Recording
-from bayplan.recording.recorder import DecisionRecorder
-from bayplan.recording.writing import Keep
-from bayplan.replay.replay import Replay
+from bayplan.answers.replay.replay import Replay
+from bayplan.core.api.kinds import DEVICE_CLASS
+from bayplan.core.config import default_profile
+from bayplan.running.recording.entries import GaveWay, Setting
+from bayplan.running.recording.files import Recording
+from bayplan.running.recording.recorder import DecisionRecorder
+from bayplan.running.recording.writing import Keep
 
 pytestmark = pytest.mark.feature("attempts that take long give way")
 

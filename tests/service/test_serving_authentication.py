@@ -19,13 +19,13 @@ from tests.support.tables import cases
 from tests.support.waiting import until
 
 from bayplan.client import ApiError, Page, TransportError, WatchEvent
-from bayplan.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
-from bayplan.service.serving.authorities import Authorities, ClientCertificate
-from bayplan.service.serving.health import HealthChecks
-from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
-from bayplan.service.serving.responses import respond_json
-from bayplan.service.serving.reviews import AuthenticatedUser
-from bayplan.service.serving.server import EndpointServer, ReviewClients
+from bayplan.running.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
+from bayplan.running.service.serving.authorities import Authorities, ClientCertificate
+from bayplan.running.service.serving.health import HealthChecks
+from bayplan.running.service.serving.options import ProxyHeaders, ServingError, ServingOptions
+from bayplan.running.service.serving.responses import respond_json
+from bayplan.running.service.serving.reviews import AuthenticatedUser
+from bayplan.running.service.serving.server import EndpointServer, ReviewClients
 
 CLIENTS, PROXIES = Authority(), Authority()
 UNKNOWN = Authority()

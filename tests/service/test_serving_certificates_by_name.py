@@ -8,8 +8,8 @@ from handshakes import shake_hands
 from tests.support.certificates import Authority
 from tests.support.tables import cases
 
-from bayplan.service.serving.certificates import Certificates
-from bayplan.service.serving.options import NamedCertificate, ServingError, ServingOptions
+from bayplan.running.service.serving.certificates import Certificates
+from bayplan.running.service.serving.options import NamedCertificate, ServingError, ServingOptions
 
 AUTHORITY = Authority()
 

@@ -1,7 +1,7 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
+from bayplan.running.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import json
 import pytest
 
 from bayplan.client import ApiError, TransportError
-from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.reviews import AuthenticatedUser, ReviewFailedError, Reviews
+from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.reviews import AuthenticatedUser, ReviewFailedError, Reviews
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -13,10 +13,10 @@ from tests.support.certificates import Authority
 from tests.support.tables import cases
 
 from bayplan.client import ApiError, Page, TransportError
-from bayplan.service.serving.health import HealthChecks
-from bayplan.service.serving.options import ServingError, ServingOptions
-from bayplan.service.serving.responses import respond
-from bayplan.service.serving.server import EndpointServer, ReviewClients
+from bayplan.running.service.serving.health import HealthChecks
+from bayplan.running.service.serving.options import ServingError, ServingOptions
+from bayplan.running.service.serving.responses import respond
+from bayplan.running.service.serving.server import EndpointServer, ReviewClients
 
 OPTIONS = {"port": 0, "bind_address": "127.0.0.1"}
 TOKEN = {"Authorization": "Bearer good"}

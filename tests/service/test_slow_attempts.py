@@ -6,8 +6,8 @@ import pytest
 from tests.support.slow_selectors import slow_selectors
 from tests.support.tables import cases
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.executor.giving_way import LONGEST_AHEAD, LONGEST_REST
+from bayplan.core.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.core.executor.giving_way import LONGEST_AHEAD, LONGEST_REST
 
 pytestmark = pytest.mark.feature("attempts that take long give way")
 

@@ -4,8 +4,8 @@ import logging
 import pytest
 from tests.support.waiting import PATIENCE
 
-from bayplan.failures import Failures
-from bayplan.service.supervisor import Supervisor, outcome
+from bayplan.foundations.failures import Failures
+from bayplan.running.service.supervisor import Supervisor, outcome
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ import asyncio
 from tests.service.conftest import make_pod
 from tests.support.waiting import PATIENCE
 
-from bayplan.framework.status import Code
-from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
+from bayplan.core.framework.status import Code
+from bayplan.running.service.waiting_pods import AwaitedPod, AwaitedPods
 
 
 async def test_the_last_plugin_allows_the_pod() -> None:

@@ -7,10 +7,10 @@ import logging
 import yaml
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD, SERVICE, STORAGE_CLASS
 from bayplan.client import ApiError, TransportError
-from bayplan.client.permissions import denied_by, grant
-from bayplan.service.watch_failures import REPEAT, WatchFailures
+from bayplan.core.api.kinds import NODE, POD, SERVICE, STORAGE_CLASS
+from bayplan.running.client.permissions import denied_by, grant
+from bayplan.running.service.watch_failures import REPEAT, WatchFailures
 from bayplan.testing.virtual_time import VirtualTime
 
 READERS = {NODE: {"NodeName"}, POD: set(), SERVICE: {"PodTopologySpread"}, STORAGE_CLASS: {"VolumeBinding"}}

@@ -2,8 +2,8 @@ import asyncio
 import threading
 import time
 
-from bayplan.framework.calling import call
-from bayplan.service.watchdog import Watchdog
+from bayplan.core.framework.calling import call
+from bayplan.running.service.watchdog import Watchdog
 
 
 class Blocker:
@@ -44,7 +44,7 @@ async def test_blocking_plugin_is_logged_with_its_stack(caplog) -> None:
     [(blocked, text)] = seen
     assert blocked > 0
     assert "self.release.wait(5)" in text, "the stack has the blocking line"
-    assert "bayplan/framework/calling.py" not in text, "and only the plugin's frames"
+    assert "bayplan/core/framework/calling.py" not in text, "and only the plugin's frames"
     assert "asyncio" not in text
     assert "plugin Blocker in Filter blocked for" in caplog.text
 

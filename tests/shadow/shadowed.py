@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import load_configuration
-from bayplan.shadow.shadow import Shadow
-from bayplan.simulation.world import World
+from bayplan.answers.shadow.shadow import Shadow
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import load_configuration
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 

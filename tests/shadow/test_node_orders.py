@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from shadowed import BEGIN, Shadowed, nodes
 
-from bayplan.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject
+from bayplan.answers.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject
 from bayplan.testing import make_node
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

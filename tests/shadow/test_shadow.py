@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from shadowed import BEGIN, Shadowed, configured, nodes
 
 from bayplan import score_plugin
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
-from bayplan.api.objects import convert
-from bayplan.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
-from bayplan.shadow.moments import SearchBudget
-from bayplan.shadow.record import MOST_KEPT, ShadowRecord
-from bayplan.shadow.shown import line_of, percent, summary
-from bayplan.simulation.usual import usual_configuration
+from bayplan.answers.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
+from bayplan.answers.shadow.moments import SearchBudget
+from bayplan.answers.shadow.record import MOST_KEPT, ShadowRecord
+from bayplan.answers.shadow.shown import line_of, percent, summary
+from bayplan.answers.simulation.usual import usual_configuration
+from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.core.api.objects import convert
 from bayplan.testing import make_node
 
 MOST_ALLOCATED = """

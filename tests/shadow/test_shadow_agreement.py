@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.shadow import agreement
-from bayplan.shadow.agreement import LENGTHS, MOST_INTERVALS, ShadowAgreement
-from bayplan.shadow.comparisons import ShadowComparison, ShadowOutcome, ShadowSubject
-from bayplan.shadow.record import ShadowFileError, ShadowRecord
-from bayplan.shadow.report import write_shadow_report
+from bayplan.answers.shadow import agreement
+from bayplan.answers.shadow.agreement import LENGTHS, MOST_INTERVALS, ShadowAgreement
+from bayplan.answers.shadow.comparisons import ShadowComparison, ShadowOutcome, ShadowSubject
+from bayplan.answers.shadow.record import ShadowFileError, ShadowRecord
+from bayplan.answers.shadow.report import write_shadow_report
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
 

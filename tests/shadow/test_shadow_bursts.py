@@ -2,7 +2,7 @@
 
 from shadowed import Shadowed, nodes
 
-from bayplan.shadow.comparisons import ShadowCause
+from bayplan.answers.shadow.comparisons import ShadowCause
 
 
 def test_a_decision_in_the_middle_of_a_burst_is_a_race():

@@ -17,14 +17,14 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.commands import bayplan
 
-from bayplan.api.kinds import POD
-from bayplan.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
 from bayplan.client import ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ADMIN, ApiServer
+from bayplan.core.api.kinds import POD
+from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
 from bayplan.testing.running import running_scheduler
+from bayplan_devcluster.apiserver import ADMIN, ApiServer
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 TOKEN, READER, ADMINS = "readers-token", "reader", "admins-token"

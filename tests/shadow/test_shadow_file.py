@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from shadowed import BEGIN, Shadowed, nodes
 
-from bayplan.file_lock import locked
-from bayplan.shadow.record import MOST_BYTES, ShadowFileError, ShadowRecord
-from bayplan.shadow.report import write_shadow_report
-from bayplan.shadow.shown import ShadowReport
+from bayplan.answers.shadow.record import MOST_BYTES, ShadowFileError, ShadowRecord
+from bayplan.answers.shadow.report import write_shadow_report
+from bayplan.answers.shadow.shown import ShadowReport
+from bayplan.foundations.file_lock import locked
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 

@@ -12,27 +12,28 @@ from shadowed import configured, nodes
 from tests.support.stories import NAME, in_virtual_time, scheduling
 from tests.support.waiting import until
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.backtest.decisions import ask_again
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import SimulatedScheduler
-from bayplan.client import ClusterAccess, HttpClient, list_watch
-from bayplan.clock import ManualClock
-from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.history.reading import History
-from bayplan.history.recording import HistoryRecorder
-from bayplan.insight.prices import Prices
-from bayplan.shadow.comparisons import ShadowCause, ShadowSubject
-from bayplan.shadow.following import ShadowError, ShadowFollower
-from bayplan.shadow.moments import SearchBudget
-from bayplan.shadow.shadow import Shadow
-from bayplan.simulation.usual import usual_configuration
-from bayplan.simulation.world import World
+from bayplan.answers.backtest.decisions import ask_again
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import SimulatedScheduler
+from bayplan.answers.history.reading import History
+from bayplan.answers.history.recording import HistoryRecorder
+from bayplan.answers.insight.prices import Prices
+from bayplan.answers.shadow.comparisons import ShadowCause, ShadowSubject
+from bayplan.answers.shadow.following import ShadowError, ShadowFollower
+from bayplan.answers.shadow.moments import SearchBudget
+from bayplan.answers.shadow.shadow import Shadow
+from bayplan.answers.simulation.usual import usual_configuration
+from bayplan.answers.simulation.world import World
+from bayplan.client import ClusterAccess, HttpClient
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.foundations.clock import ManualClock
+from bayplan.foundations.turns import Turn
+from bayplan.running.client import list_watch
 from bayplan.testing import make_node, make_pod, spread_over
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.running import running_scheduler
-from bayplan.turns import Turn
+from bayplan_devcluster.apiserver import ApiServer, Fault
 
 MOST_ALLOCATED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -230,7 +231,7 @@ async def test_a_server_that_is_away_is_one_line(caplog):
         await until(lambda: not followed.follower.problems, within=20)
         await client.bind("default", "first", "node-0")
         await until(lambda: followed.shadow.tally.total() + followed.shadow.tally.missed)
-    lines = [each.getMessage() for each in caplog.records if each.name == "bayplan.shadow.following"]
+    lines = [each.getMessage() for each in caplog.records if each.name == "bayplan.answers.shadow.following"]
     assert len(lines) == 1
     assert lines[0].startswith("pods: ")
     assert "connection refused" in lines[0]
@@ -341,7 +342,7 @@ async def test_credentials_that_are_refused_for_a_while_are_a_gap(caplog):
         await until(lambda: followed.shadow.tally.total() == 2)
         await until(lambda: "accepts the credentials again, after" in caplog.text)
     assert followed.shadow.tally.missed == 1
-    lines = [each.getMessage() for each in caplog.records if each.name == "bayplan.shadow.following"]
+    lines = [each.getMessage() for each in caplog.records if each.name == "bayplan.answers.shadow.following"]
     assert len(lines) == 2
     assert lines[0].startswith("401 Unauthorized: expired")
     assert lines[0].endswith(": decisions are counted as missed until the server accepts the credentials again")

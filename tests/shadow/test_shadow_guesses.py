@@ -8,16 +8,16 @@ import pytest
 import yaml
 from shadowed import NAME, Shadowed
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.backtest.settings import with_settings
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import load_configuration
-from bayplan.scheduling import Unit
-from bayplan.shadow.evidence import ROWS, LikelyArguments, ScoredBinding
-from bayplan.shadow.fitting import LikelyConfiguration, fit, likeliest
-from bayplan.shadow.guesses import ShadowGuess
-from bayplan.shadow.moments import SearchBudget
-from bayplan.simulation.world import World
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.shadow.evidence import ROWS, LikelyArguments, ScoredBinding
+from bayplan.answers.shadow.fitting import LikelyConfiguration, fit, likeliest
+from bayplan.answers.shadow.guesses import ShadowGuess
+from bayplan.answers.shadow.moments import SearchBudget
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import load_configuration
+from bayplan.core.scheduling import Unit
 from bayplan.testing import make_node
 
 MOST = "NodeResourcesFit.scoringStrategy.type=MostAllocated"

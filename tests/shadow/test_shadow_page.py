@@ -10,13 +10,13 @@ from pathlib import Path
 
 import yaml
 
-from bayplan.api.kinds import POD
 from bayplan.client import ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
 from bayplan.testing.running import running_scheduler
+from bayplan_devcluster.apiserver import ApiServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shadow.md").read_text(encoding="utf-8")
 BAYPLAN = Path(sys.executable).with_name("bayplan")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.simulation.meter import ClusterMeter, Size
+from bayplan.answers.simulation.meter import ClusterMeter, Size
 
 GIB = 1 << 30
 

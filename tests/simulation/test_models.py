@@ -3,16 +3,16 @@
 import pytest
 from tests.simulation.timelines import OWNED, Diary, pods_on, timeline_of
 
-from bayplan.api.kinds import NODE, POD, POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert
-from bayplan.simulation.happenings import ObjectChanges, PodArrives, PodEnds
-from bayplan.simulation.models.autoscaler.autoscaler import Autoscaler
-from bayplan.simulation.models.autoscaler.groups import ScaledGroup
-from bayplan.simulation.models.autoscaler.rules import PRESETS
-from bayplan.simulation.models.budgets import BudgetController
-from bayplan.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
-from bayplan.simulation.models.startup import Startup
-from bayplan.simulation.timeline import Behaviour
+from bayplan.answers.simulation.happenings import ObjectChanges, PodArrives, PodEnds
+from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
+from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
+from bayplan.answers.simulation.models.autoscaler.rules import PRESETS
+from bayplan.answers.simulation.models.budgets import BudgetController
+from bayplan.answers.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
+from bayplan.answers.simulation.models.startup import Startup
+from bayplan.answers.simulation.timeline import Behaviour
+from bayplan.core.api.kinds import NODE, POD, POD_DISRUPTION_BUDGET
+from bayplan.core.api.objects import convert
 from bayplan.testing import make_node, make_pod
 
 BEHAVIOUR = Behaviour(attempt_seconds=0.0, startup=Startup(seconds=0.0))

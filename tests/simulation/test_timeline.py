@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from tests.simulation.timelines import OWNED, pods_on, timeline_of
 
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, kind_of
-from bayplan.api.objects import convert, decode
-from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.config import read_configuration
-from bayplan.simulation.followers import Leaving
-from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodEnds
-from bayplan.simulation.models.termination import Termination
-from bayplan.simulation.timeline import Behaviour
-from bayplan.simulation.world import World
+from bayplan.answers.simulation.followers import Leaving
+from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodEnds
+from bayplan.answers.simulation.models.termination import Termination
+from bayplan.answers.simulation.timeline import Behaviour
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, kind_of
+from bayplan.core.api.objects import convert, decode
+from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.config import read_configuration
+from bayplan.core.versions import gates_of, with_gangs
 from bayplan.testing import make_node, make_pod
-from bayplan.versions import gates_of, with_gangs
 
 AT_ONCE = Behaviour(attempt_seconds=0.0)
 
@@ -210,10 +210,10 @@ import random, sys
 sys.path.insert(0, {tests!r})
 import pytest
 from tests.simulation.timelines import OWNED, timeline_of
-from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives
-from bayplan.simulation.world import World
+from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, PodArrives
+from bayplan.answers.simulation.world import World
 from bayplan.testing import make_node, make_pod
-from bayplan.versions import gates_of, with_gangs
+from bayplan.core.versions import gates_of, with_gangs
 rng = random.Random(1)
 happenings = [
     PodArrives(

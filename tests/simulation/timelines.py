@@ -1,10 +1,10 @@
 """Timelines for tests: a world, what happens to it, and a follower that writes down what it learns."""
 
-from bayplan.api.kinds import POD
-from bayplan.simulation.followers import Follower
-from bayplan.simulation.happenings import NodeComes
-from bayplan.simulation.timeline import Timeline
-from bayplan.simulation.world import World
+from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.happenings import NodeComes
+from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node
 from bayplan.testing.builders import CREATED
 

@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 from mcp import Client
 
-from bayplan.asking.asking import Asking
-from bayplan.asking.running import following
-from bayplan.asking.served_questions import HistoryQuestions, ServedQuestions
-from bayplan.asking.sources import FileSource
-from bayplan.assistants.recordings import RecordingQuestions
-from bayplan.assistants.server import AssistantServer
+from bayplan.faces.asking.asking import Asking
+from bayplan.faces.asking.running import following
+from bayplan.faces.asking.served_questions import HistoryQuestions, ServedQuestions
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.assistants.recordings import RecordingQuestions
+from bayplan.faces.assistants.server import AssistantServer
 from bayplan.insight import Insight, Snapshot
 
 

@@ -14,10 +14,10 @@ from lightkube.models.core_v1 import NamespaceSpec
 from lightkube.models.meta_v1 import OwnerReference
 from msgspec import json, structs
 
-from bayplan.api.kinds import CORE_EVENT, EVENT, KINDS, NAMESPACE, Kind
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import Index, key_of
+from bayplan.core.api.kinds import CORE_EVENT, EVENT, KINDS, NAMESPACE, Kind
+from bayplan_devcluster.controllers.controller import Controller, ControllerContext
+from bayplan_devcluster.controllers.informers import Index, key_of
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -27,7 +27,7 @@ _BY_REFERENCE = {(kind.api_version, kind.kind): kind for kind in _KINDS.values()
 
 
 class GarbageCollector(Controller):
-    """Handles owner references between the kinds in `bayplan.api.kinds`. Its keys are "resource namespace/name"."""
+    """Handles owner references between kinds of `bayplan.core.api.kinds`. Its keys are "resource namespace/name"."""
 
     name: ClassVar[str] = "garbage-collector"
     workers: ClassVar[int] = 8
@@ -169,7 +169,7 @@ FINALIZER = "kubernetes"
 
 
 class NamespaceController(Controller):
-    """Deletes the contents of terminating namespaces, limited to the kinds in `bayplan.api.kinds`."""
+    """Deletes the contents of terminating namespaces, limited to the kinds in `bayplan.core.api.kinds`."""
 
     name: ClassVar[str] = "namespace-controller"
 

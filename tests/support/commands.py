@@ -4,7 +4,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from bayplan.cli import main
+from bayplan.faces.cli import main
 
 
 def bayplan(*arguments: object, status: int = 0, **options: Any) -> Result:

@@ -22,8 +22,8 @@ from typing import Any, Self
 
 from tests.support.certificates import Authority
 
-from bayplan.api.kinds import SERVICE_ACCOUNT
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
+from bayplan.core.api.kinds import SERVICE_ACCOUNT
 
 ASSETS = "KUBEBUILDER_ASSETS"
 SCHEDULER_ROLES = ("system:kube-scheduler", "system:volume-scheduler")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bayplan.api.kinds import TYPED_KINDS
+from bayplan.core.api.kinds import TYPED_KINDS
 
 VERSIONS = {kind.kind: kind.api_version for kind in TYPED_KINDS}
 

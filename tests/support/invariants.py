@@ -10,11 +10,11 @@ from typing import Any
 
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import UndecodableObject, convert
-from bayplan.api.quantity import InvalidQuantity
-from bayplan.api.requests import Amounts, parse_amounts, pod_requests
-from bayplan.devices.extended_claims import resources_from_devices
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.objects import UndecodableObject, convert
+from bayplan.core.api.quantity import InvalidQuantity
+from bayplan.core.api.requests import Amounts, parse_amounts, pod_requests
+from bayplan.core.devices.extended_claims import resources_from_devices
 from bayplan.testing.observer import Document, Observer, condition_of
 
 

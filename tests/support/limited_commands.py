@@ -69,11 +69,11 @@ class LimitedCommands:
 def _serve(memory: int) -> None:
     import pyarrow.parquet
 
-    from bayplan.cli import main
-    from bayplan.cli.insight import cluster_options
-    from bayplan.history.sources import audit, k8shark, kwok, simkube, trace
+    from bayplan.answers.history.sources import audit, k8shark, kwok, simkube, trace
+    from bayplan.faces.cli import main
+    from bayplan.faces.cli.insight import cluster_options
     from bayplan.insight import Insight
-    from bayplan.recording import files
+    from bayplan.running.recording import files
 
     assert all((pyarrow, cluster_options, audit, k8shark, kwok, simkube, trace, Insight, files))
     for line in sys.stdin:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 
 from bayplan.client import TransportError
-from bayplan.client.transport import ApiRequest, Response
-from bayplan.devcluster.in_memory import InMemoryTransport
+from bayplan.running.client.transport import ApiRequest, Response
+from bayplan_devcluster.in_memory import InMemoryTransport
 
 REPLY_LOST, REQUEST_LOST = 0.0, float("inf")
 """After how many seconds a request arrives whose sender gets no reply: at once, and never."""

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from bayplan.asking.sources import FileSource
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.serve.server import serving
 from bayplan.insight import Insight, Snapshot
-from bayplan.serve.server import serving
 
 ZONE = "topology.kubernetes.io/zone"
 

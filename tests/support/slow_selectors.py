@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from bayplan.devices.cel.selectors import Selector
+from bayplan.core.devices.cel.selectors import Selector
 
 
 @contextmanager

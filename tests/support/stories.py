@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bayplan.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
-from bayplan.api.kinds import GATED_KINDS, NODE, POD, Kind
-from bayplan.config import default_profile
-from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.recording.recorder import DecisionRecorder
-from bayplan.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
+from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
+from bayplan.core.api.kinds import GATED_KINDS, NODE, POD, Kind
+from bayplan.core.config import default_profile
+from bayplan.core.versions import OLDEST, Version, gates_of
+from bayplan.running.recording.recorder import DecisionRecorder
+from bayplan.running.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
-from bayplan.versions import OLDEST, Version, gates_of
+from bayplan_devcluster.in_memory import InMemoryClient
 
 T = TypeVar("T")
 NAME = "default-scheduler"

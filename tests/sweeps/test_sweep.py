@@ -19,12 +19,12 @@ from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 from tests.support.waiting import until
 
-from bayplan.cli import main
-from bayplan.config import load_configuration
-from bayplan.simulation.happenings import PodArrives
-from bayplan.sweeps import workers
-from bayplan.sweeps.plan import grid, read_plan
-from bayplan.sweeps.sweep import ranked
+from bayplan.answers.simulation.happenings import PodArrives
+from bayplan.answers.sweeps import workers
+from bayplan.answers.sweeps.plan import grid, read_plan
+from bayplan.answers.sweeps.sweep import ranked
+from bayplan.core.config import load_configuration
+from bayplan.faces.cli import main
 from bayplan.testing import make_pod
 
 ROOT = Path(__file__).parents[2]
@@ -149,7 +149,7 @@ def test_marks_of_choices():
 
 
 def grid_of(settings):
-    from bayplan.sweeps.plan import SweepCandidates, SweepPlan
+    from bayplan.answers.sweeps.plan import SweepCandidates, SweepPlan
 
     return grid(SweepPlan(("h",), SweepCandidates(set={name: tuple(each) for name, each in settings.items()})))
 

@@ -6,7 +6,7 @@ import random
 import numpy as np
 
 from bayplan import NodeNames, Plugin, Rejections, Status, filter_plugin, score_plugin
-from bayplan.api.kinds import NAMESPACE
+from bayplan.core.api.kinds import NAMESPACE
 
 TIER = "example.com/tier"
 NOT_HERE = Status.unschedulable("another tier")

@@ -20,8 +20,8 @@ from bayplan import (
     filter_plugin,
     score_plugin,
 )
-from bayplan.framework.events import Topics
-from bayplan.framework.interface import OnlyNow
+from bayplan.core.framework.events import Topics
+from bayplan.core.framework.interface import OnlyNow
 from bayplan.testing.builders import make_pod
 
 TIER = "example.com/tier"

@@ -5,7 +5,7 @@ import pydoc
 
 import bayplan
 from bayplan import Plugin
-from bayplan.framework.checks import _METHODS
+from bayplan.core.framework.checks import _METHODS
 from bayplan.testing import make_cluster, make_node, make_pod
 
 

@@ -7,8 +7,8 @@ from cryptography import x509
 from tests.service.handshakes import shake_hands
 from tests.support.certificates import Authority, KeyPair
 
-from bayplan.devcluster.apiserver import Tls
-from bayplan.service.serving.self_signed import self_signed
+from bayplan.running.service.serving.self_signed import self_signed
+from bayplan_devcluster.apiserver import Tls
 
 
 def by_authority():

@@ -9,8 +9,8 @@ import pytest
 from tests.support.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CONFIG_MAP, NODE, POD
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
+from bayplan.core.api.kinds import CONFIG_MAP, NODE, POD
 
 SERVES_NOTHING = "#!/bin/sh\nexec sleep 60\n"
 DIES = "#!/bin/sh\necho it hurts >&2\nexit 3\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from bayplan import Plugin
-from bayplan.api.kinds import CONFIG_MAP, NODE, kind_of
+from bayplan.core.api.kinds import CONFIG_MAP, NODE, kind_of
 from bayplan.testing import LiveCluster, check_contract, make_cluster, make_namespace, make_node, make_pod
 from bayplan.testing.documents import document_of, known
 

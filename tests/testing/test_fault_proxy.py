@@ -4,9 +4,9 @@ import random
 import pytest
 from tests.support.proxy import FaultProxy
 
-from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Backoff, HttpClient, Reflector, TransportError
-from bayplan.devcluster.apiserver.server import ApiServer
+from bayplan.core.api.kinds import NODE, POD
+from bayplan_devcluster.apiserver.server import ApiServer
 
 POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 BINDING = "/binding$"

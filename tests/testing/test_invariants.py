@@ -3,7 +3,7 @@ import itertools
 import pytest
 from tests.support.invariants import check_invariants, waiting_or_bound
 
-from bayplan.api.kinds import EVENT, NODE, POD
+from bayplan.core.api.kinds import EVENT, NODE, POD
 from bayplan.testing.observer import Observer
 
 OURS = "bayplan"

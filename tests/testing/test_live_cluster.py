@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from bayplan import Plugin, Status, filter_plugin
-from bayplan.api.kinds import NODE
 from bayplan.client import ApiError
-from bayplan.config import PluginLoadError
+from bayplan.core.api.kinds import NODE
+from bayplan.core.config import PluginLoadError
 from bayplan.testing import LiveCluster, make_node, make_pod
 from bayplan.testing.documents import as_sent
 

@@ -11,11 +11,11 @@ from broken_answers import BROKEN_ANSWERS, AddsButDoesNotRemove, AnswersTrue, ch
 from broken_promises import BROKEN_PROMISES, Patient, SignsTooLittle
 from hypothesis import Phase, given, settings
 
-from bayplan.plugins.registry import PLUGINS
+from bayplan.core.plugins.registry import PLUGINS
+from bayplan.core.versions import NEWEST, gates_of
 from bayplan.testing import CHECKS, BrokenContract, check_contract, make_cluster, make_node, make_pod
 from bayplan.testing.contract.words import words_of
 from bayplan.testing.strategies import clusters, nodes, pods
-from bayplan.versions import NEWEST, gates_of
 
 BROKEN = [*BROKEN_ANSWERS, *BROKEN_PROMISES]
 IN_TREE = [entry for entry in PLUGINS.values() if entry.factory is not None]

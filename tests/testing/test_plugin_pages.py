@@ -10,13 +10,13 @@ from types import ModuleType
 import pytest
 import yaml
 
-from bayplan.cluster.state import ClusterState
-from bayplan.config import build_profile, parse_configuration
-from bayplan.framework import gangs, interface
-from bayplan.framework.functions import FunctionPlugin
-from bayplan.framework.interface import Plugin
-from bayplan.framework.profile import Point
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import build_profile, parse_configuration
+from bayplan.core.framework import gangs, interface
+from bayplan.core.framework.functions import FunctionPlugin
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.profile import Point
 from bayplan.testing import CHECKS, check_contract, make_namespace, make_pod
 
 DOCS = Path(__file__).parents[2] / "docs"

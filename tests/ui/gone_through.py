@@ -5,16 +5,16 @@ from pathlib import Path
 from served_page import served
 from tests.backtest.histories import pool_node, record
 
-from bayplan.backtest.settings import with_settings
-from bayplan.history.moments import HistoryMoments
-from bayplan.history.reading import History
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.history.moments import HistoryMoments
+from bayplan.answers.history.reading import History
+from bayplan.answers.replay.policies import other_policy
+from bayplan.answers.replay.recorded_moments import RecordingMoments
+from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, PodArrives
+from bayplan.faces.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
 from bayplan.insight import Insight, Snapshot
-from bayplan.recording.files import Recording
-from bayplan.replay.policies import other_policy
-from bayplan.replay.recorded_moments import RecordingMoments
-from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives
+from bayplan.running.recording.files import Recording
 from bayplan.testing.builders import make_pod
-from bayplan.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
 
 RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "version-1.tar"
 PACKING = ("NodeResourcesFit.scoringStrategy.type=MostAllocated", "NodeResourcesFit.weight=20")

@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 
 import aiohttp
 
-from bayplan.asking.sources import FileSource
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.ui.server import serving
 from bayplan.insight import Insight, Snapshot
-from bayplan.ui.server import serving
 
 VOID = {"meta", "link", "input", "br", "wbr"}
 ZONE = "topology.kubernetes.io/zone"

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from bayplan.asking.ending import EndedError, Ending
+from bayplan.faces.asking.ending import EndedError, Ending
 
 LEFT = """
 import sys
-from bayplan.asking.ending import EndedError, Ending
+from bayplan.faces.asking.ending import EndedError, Ending
 
 def spin():
     while True:

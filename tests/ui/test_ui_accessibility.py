@@ -9,11 +9,11 @@ import pytest
 from gone_through import served_history, write_day
 from served_page import served, small_cluster, stateful_set
 
-from bayplan.asking.sources import FileSource
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.ui.questions_page import QUESTIONS
 from bayplan.insight import Snapshot
-from bayplan.ui.questions_page import QUESTIONS
 
-CSS = (Path(__file__).parents[2] / "src/bayplan/ui/static/page.css").read_text(encoding="utf-8")
+CSS = (Path(__file__).parents[2] / "src/bayplan/faces/ui/static/page.css").read_text(encoding="utf-8")
 ADDRESSES = {
     "/": "Bay plan",
     "/?by=topology.kubernetes.io/zone&resource=memory": "Bay plan",

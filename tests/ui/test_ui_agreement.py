@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from gone_through import served_history, write_day
 from served_page import served, small_cluster
 
-from bayplan.asking.sources import FileSource
+from bayplan.answers.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject
+from bayplan.answers.shadow.record import ShadowRecord
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.ui.shadow_file import ShadowFile
 from bayplan.insight import Insight, Snapshot
-from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject
-from bayplan.shadow.record import ShadowRecord
-from bayplan.ui.shadow_file import ShadowFile
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,11 +8,11 @@ import aiohttp
 import pytest
 from served_page import node, pod, served, served_objects
 
-from bayplan.asking.asking import Asking
-from bayplan.asking.sources import FileSource
-from bayplan.asking.worker import TooLongError
+from bayplan.answers.insight.answers import Stopped
+from bayplan.faces.asking.asking import Asking
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.asking.worker import TooLongError
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.insight.answers import Stopped
 
 
 def asking(longest=30.0):
@@ -99,7 +99,9 @@ async def test_question_ends_with_the_server():
 
 async def test_question_of_a_browser_that_has_gone_ends(monkeypatch):
     endless = Endless()
-    monkeypatch.setattr("bayplan.ui.pages.node_report", lambda insight, name, progress: endless(insight, progress))
+    monkeypatch.setattr(
+        "bayplan.faces.ui.pages.node_report", lambda insight, name, progress: endless(insight, progress)
+    )
     async with served_objects(node("a")) as visitor:
         with pytest.raises(TimeoutError):
             await visitor.get("/nodes/a", timeout=aiohttp.ClientTimeout(total=0.2))

@@ -4,10 +4,10 @@ import pytest
 from served_page import node, page_of, pod, served_objects, small_cluster
 from tests.support.tables import cases
 
+from bayplan.answers.insight.questions.portable import Patch, PortableChange
+from bayplan.faces.ui.basket import LARGEST, LONGEST_COOKIE, Basket, compare_sides
+from bayplan.faces.ui.packing import pack
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.insight.questions.portable import Patch, PortableChange
-from bayplan.ui.basket import LARGEST, LONGEST_COOKIE, Basket, compare_sides
-from bayplan.ui.packing import pack
 
 FULL = Basket(
     (

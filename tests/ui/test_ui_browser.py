@@ -4,12 +4,12 @@ import chromium
 import pytest
 from served_page import node, pod, small_cluster, stateful_set
 
-from bayplan.api.kinds import POD
-from bayplan.asking.sources import ClusterSource, FileSource
+from bayplan.core.api.kinds import POD
+from bayplan.faces.asking.sources import ClusterSource, FileSource
+from bayplan.faces.ui import app, pages
+from bayplan.faces.ui.server import serving
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import app, pages
-from bayplan.ui.server import serving
 
 pytestmark = [
     pytest.mark.browser,

@@ -19,9 +19,9 @@ from gone_through import RECORDING, write_day
 from served_page import Visitor, small_cluster
 from tests.support.commands import bayplan
 
-from bayplan.cli import main
-from bayplan.cli.demo.command import INTERRUPTED
-from bayplan.devcluster.cluster import DevCluster
+from bayplan.faces.cli import main
+from bayplan.faces.cli.demo.command import INTERRUPTED
+from bayplan_devcluster.cluster import DevCluster
 
 BAYPLAN = [sys.executable, "-m", "bayplan"]
 URL = re.compile(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{20,}")

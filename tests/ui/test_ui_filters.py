@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served_page import node, pod, served_objects
 
+from bayplan.answers.insight.pools import ZONE
+from bayplan.faces.ui import grouping as grouping_module
+from bayplan.faces.ui.bay_plan import natural
+from bayplan.faces.ui.filters import near_names
+from bayplan.faces.ui.grouping import grouping, varying_keys
 from bayplan.insight import QuestionError
-from bayplan.insight.pools import ZONE
-from bayplan.ui import grouping as grouping_module
-from bayplan.ui.bay_plan import natural
-from bayplan.ui.filters import near_names
-from bayplan.ui.grouping import grouping, varying_keys
 
 POOL = "karpenter.sh/nodepool"
 

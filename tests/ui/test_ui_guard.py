@@ -5,8 +5,8 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from served_page import served_objects, small_cluster
 
-from bayplan.asking.guard import is_loopback
-from bayplan.ui.guard import CookieGuard
+from bayplan.faces.asking.guard import is_loopback
+from bayplan.faces.ui.guard import CookieGuard
 
 TOKEN = "secret-token"
 COOKIE = {"Cookie": f"bayplan={TOKEN}"}

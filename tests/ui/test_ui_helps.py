@@ -6,7 +6,7 @@ from html import unescape
 from served_page import GPU, node, page_of, pod, served_objects
 from tests.support.tables import cases
 
-from bayplan.ui import packing
+from bayplan.faces.ui import packing
 
 SPREAD = [
     {
@@ -81,7 +81,7 @@ async def test_helps_of_why_not_and_of_the_queue_are_put_into_the_basket():
 
 
 async def test_large_cluster_finds_what_frees_most_only_when_it_is_asked(monkeypatch):
-    monkeypatch.setattr("bayplan.ui.queue_page.FEW_NODES", 0)
+    monkeypatch.setattr("bayplan.faces.ui.queue_page.FEW_NODES", 0)
     async with served_objects(node("a", taints=[GPU]), pod("new")) as visitor:
         queue = await visitor.page("/queue")
         asked = await visitor.page("/queue/freeing")

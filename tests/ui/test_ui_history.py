@@ -10,19 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served_page import Page, served_objects, small_cluster
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.asking.sources import stamp
-from bayplan.asking.worker import TooLongError
-from bayplan.backtest.decisions import ask_again
-from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import SimulatedScheduler
-from bayplan.backtest.sample import write_sample
-from bayplan.backtest.settings import with_settings
-from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
-from bayplan.history.moments import HistoryMoments
-from bayplan.history.reading import History
-from bayplan.insight.prices import Prices
-from bayplan.ui import moments as ui_moments
+from bayplan.answers.backtest.decisions import ask_again
+from bayplan.answers.backtest.lookahead import Lookahead
+from bayplan.answers.backtest.running import SimulatedScheduler
+from bayplan.answers.backtest.sample import write_sample
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
+from bayplan.answers.history.moments import HistoryMoments
+from bayplan.answers.history.reading import History
+from bayplan.answers.insight.prices import Prices
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.faces.asking.sources import stamp
+from bayplan.faces.asking.worker import TooLongError
+from bayplan.faces.ui import moments as ui_moments
 
 PAGES = (
     "/",

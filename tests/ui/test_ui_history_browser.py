@@ -4,7 +4,7 @@ import chromium
 import pytest
 from gone_through import PACKING, served_history, write_day
 
-from bayplan.ui import history_page
+from bayplan.faces.ui import history_page
 
 pytestmark = [
     pytest.mark.browser,

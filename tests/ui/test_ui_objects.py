@@ -7,16 +7,16 @@ import pytest
 import yaml
 from served_page import GPU, node, pod, served
 
-from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, POD, SECRET
-from bayplan.api.times import rfc3339
-from bayplan.asking import events as events_module
-from bayplan.asking.sources import ClusterSource, FileSource
-from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+from bayplan.core.api.kinds import CONFIG_MAP, CORE_EVENT, POD, SECRET
+from bayplan.core.api.times import rfc3339
+from bayplan.faces.asking import events as events_module
+from bayplan.faces.asking.sources import ClusterSource, FileSource
+from bayplan.faces.ui.object_yaml import object_yaml
 from bayplan.insight import Snapshot
-from bayplan.insight.sources.rights import ROLE, cluster_role
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui.object_yaml import object_yaml
+from bayplan_devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 TAKEN = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

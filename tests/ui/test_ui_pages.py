@@ -6,10 +6,10 @@ import pytest
 from served_page import node, page_of, pod, served, served_objects, small_cluster, stateful_set
 from tests.support.tables import cases
 
-from bayplan.asking import sources
-from bayplan.asking.sources import FileSource
+from bayplan.faces.asking import sources
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.ui import pages
 from bayplan.insight import Snapshot
-from bayplan.ui import pages
 
 PAGES = {
     "plan": "/",

@@ -7,11 +7,11 @@ from rich.text import Text
 from served_page import node, page_of, pod, served, served_objects, small_cluster
 from tests.support.tables import cases
 
-from bayplan.asking.sources import FileSource
+from bayplan.answers.insight.answers import Stopped
+from bayplan.faces.asking.sources import FileSource
+from bayplan.faces.ui.answer_parts import Cell, Grid, TextLine, parts_of
+from bayplan.faces.ui.questions_page import QUESTIONS
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.answers import Stopped
-from bayplan.ui.answer_parts import Cell, Grid, TextLine, parts_of
-from bayplan.ui.questions_page import QUESTIONS
 
 WEB = {
     "apiVersion": "apps/v1",

@@ -8,10 +8,10 @@ from served_page import node, pod, served
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.waiting import until
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.asking.sources import ClusterSource
+from bayplan.answers.insight.sources.rights import cluster_role
 from bayplan.client import HttpClient, connect, load_kubeconfig
-from bayplan.insight.sources.rights import cluster_role
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.faces.asking.sources import ClusterSource
 
 # A cancelled request over TLS closes its connection later, possibly after the test's event loop has ended.
 pytestmark = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]

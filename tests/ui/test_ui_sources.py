@@ -8,17 +8,17 @@ import aiohttp
 from served_page import node, served
 from tests.support.waiting import until
 
-from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
-from bayplan.asking import asking, sources
-from bayplan.asking.sources import ClusterSource, FileSource
+from bayplan.answers.insight.sources.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
 from bayplan.client import connect
-from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
+from bayplan.faces.asking import asking, sources
+from bayplan.faces.asking.sources import ClusterSource, FileSource
+from bayplan.faces.ui.server import serving
 from bayplan.insight import Insight, Snapshot
-from bayplan.insight.sources.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui.server import serving
+from bayplan_devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.in_memory import InMemoryClient
 
 
 @asynccontextmanager

@@ -3,12 +3,12 @@
 import pytest
 from served_page import node, page_of, pod, served, served_objects
 
-from bayplan.api.kinds import DEPLOYMENT
-from bayplan.asking.sources import ClusterSource
-from bayplan.devcluster.apiserver import Fault
-from bayplan.insight.sources.rights import EFFECTS
+from bayplan.answers.insight.sources.rights import EFFECTS
+from bayplan.core.api.kinds import DEPLOYMENT
+from bayplan.faces.asking.sources import ClusterSource
+from bayplan.faces.ui import workloads_page
 from bayplan.testing.in_memory import make_client
-from bayplan.ui import workloads_page
+from bayplan_devcluster.apiserver import Fault
 
 HASH = "5d4f8c7b9d"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.versions import CHANGES, GATES, VERSIONS
-from bayplan.versions.table import ChangeState
+from bayplan.core.versions import CHANGES, GATES, VERSIONS
+from bayplan.core.versions.table import ChangeState
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/versions.md"

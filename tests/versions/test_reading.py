@@ -3,7 +3,7 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.versions import emulated_version, read_gates, version_followed, version_text
+from bayplan.core.versions import emulated_version, read_gates, version_followed, version_text
 
 GATES = {
     "nothing": ("1.36", "", {}),

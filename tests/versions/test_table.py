@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.support.tables import cases
 
-from bayplan.plugins.registry import PLUGINS
-from bayplan.versions import CHANGES, DEFAULT_GATES, GATES, NEWEST, VERSIONS, gates_of, with_gangs
-from bayplan.versions.table import OTHER_COMPONENTS, ChangeState
+from bayplan.core.plugins.registry import PLUGINS
+from bayplan.core.versions import CHANGES, DEFAULT_GATES, GATES, NEWEST, VERSIONS, gates_of, with_gangs
+from bayplan.core.versions.table import OTHER_COMPONENTS, ChangeState
 
 ROOT = Path(__file__).parents[2]
 

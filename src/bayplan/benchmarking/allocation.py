@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayplan.api.kinds import RESOURCE_CLAIM, Kind
 from bayplan.benchmarking.core import Core
 from bayplan.benchmarking.workloads import Workload
-from bayplan.devices.claims import allocation_of
+from bayplan.core.api.kinds import RESOURCE_CLAIM, Kind
+from bayplan.core.devices.claims import allocation_of
 from bayplan.testing.virtual_time import VirtualTime
 
 

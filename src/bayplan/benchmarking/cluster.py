@@ -10,18 +10,21 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api import kinds
-from bayplan.api.kinds import LEASE, NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
-from bayplan.api.objects import encode
 from bayplan.benchmarking.allocation import allocated_claims
 from bayplan.benchmarking.measurement import Counters
 from bayplan.benchmarking.place import ChangeSignal, Document
 from bayplan.benchmarking.pods import SeenPod, SeenPods
 from bayplan.benchmarking.templates import BenchmarkError
-from bayplan.client import ApiError, HttpClient, ListWatch, PatchType, TransportError
-from bayplan.clock import RunningClock
-from bayplan.devcluster.controllers.manager import ControllerManager
-from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import LEASE, NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
+from bayplan.core.api.objects import encode
+from bayplan.foundations.clock import RunningClock
+from bayplan.running.client.client import PatchType
+from bayplan.running.client.errors import ApiError, TransportError
+from bayplan.running.client.http import HttpClient
+from bayplan.running.client.list_watch import ListWatch
+from bayplan_devcluster.controllers.manager import ControllerManager
+from bayplan_devcluster.controllers.resource_claims import ResourceClaimController
 
 _AT_ONCE = 30
 """Requests that create objects at the same time, as upstream."""

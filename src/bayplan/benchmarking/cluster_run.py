@@ -15,7 +15,8 @@ from bayplan.benchmarking.measurement import Counters, Measurement
 from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workload_run import Report, check, run_operations
 from bayplan.benchmarking.workloads import Workload
-from bayplan.client import ApiError, ConfigError, TransportError, connect
+from bayplan.running.client.connection import connect
+from bayplan.running.client.errors import ApiError, ConfigError, TransportError
 
 BAYPLAN, NULL, EXTERNAL = "bayplan", "null", "external:"
 

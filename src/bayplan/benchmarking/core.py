@@ -15,9 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api import kinds
-from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.api.objects import convert, encode
+from bayplan.answers.simulation.writes import StoreClient
 from bayplan.benchmarking import core_objects
 from bayplan.benchmarking.core_scheduler import CoreScheduler, finished
 from bayplan.benchmarking.measurement import RESULTS, Counters, KnownDurations, Measurement
@@ -26,18 +24,20 @@ from bayplan.benchmarking.pods import SeenPod, SeenPods
 from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workload_run import Report, check, run_operations
 from bayplan.benchmarking.workloads import Workload
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.collector import Collector
-from bayplan.config import build_profiles, default_profile, load_configuration
-from bayplan.devices.claims import allocation_of
-from bayplan.framework.assuming import assumed_as
-from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
-from bayplan.framework.handle import Handle
-from bayplan.framework.profile import Profile
-from bayplan.framework.status import Code
-from bayplan.scheduling import decide
-from bayplan.simulation.writes import StoreClient
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import NODE, POD, Kind
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import build_profiles, default_profile, load_configuration
+from bayplan.core.devices.claims import allocation_of
+from bayplan.core.framework.assuming import assumed_as
+from bayplan.core.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.profile import Profile
+from bayplan.core.framework.status import Code
+from bayplan.core.scheduling import decide
+from bayplan.foundations.collector import Collector
 from bayplan.testing.virtual_time import VirtualTime
 
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from bayplan.api import kinds
-from bayplan.api.kinds import NAMESPACE, NODE, POD, Kind
-from bayplan.api.objects import convert, encode
-from bayplan.api.times import rfc3339
 from bayplan.benchmarking.place import Document
 from bayplan.benchmarking.templates import Unsupported
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import NAMESPACE, NODE, POD, Kind
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.api.times import rfc3339
 
 _GRACE_SECONDS = 30
 """The default grace period of pods."""

@@ -14,31 +14,31 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.benchmarking.templates import BenchmarkError, Unsupported
-from bayplan.client import Client
-from bayplan.clock import Clock
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.executor.attempts import AttemptDriver
-from bayplan.executor.binding import BINDING
-from bayplan.executor.executor import Executor
-from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
-from bayplan.executor.intake import Intake
-from bayplan.executor.ports import Binding, Ports, Regarding
-from bayplan.executor.runtime import MoveOnEvent, Only, Runtime
-from bayplan.framework.binding_runner import run_pre_bind
-from bayplan.framework.events import ClusterEvent
-from bayplan.framework.handle import Handle
-from bayplan.framework.own_volumes import own_volumes
-from bayplan.framework.profile import Profile
-from bayplan.framework.status import Code, Status, success
-from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
-from bayplan.service.evictions import ApiEvictor
-from bayplan.service.handle import SchedulerHandle
-from bayplan.service.messages import write_messages
-from bayplan.service.services import Services
-from bayplan.turns import LONGEST_TURN
+from bayplan.core.api.kinds import NODE, POD, Kind
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.executor.attempts import AttemptDriver
+from bayplan.core.executor.binding import BINDING
+from bayplan.core.executor.executor import Executor
+from bayplan.core.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.core.executor.intake import Intake
+from bayplan.core.executor.ports import Binding, Ports, Regarding
+from bayplan.core.executor.runtime import MoveOnEvent, Only, Runtime
+from bayplan.core.framework.binding_runner import run_pre_bind
+from bayplan.core.framework.events import ClusterEvent
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.own_volumes import own_volumes
+from bayplan.core.framework.profile import Profile
+from bayplan.core.framework.status import Code, Status, success
+from bayplan.core.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.foundations.clock import Clock
+from bayplan.foundations.turns import LONGEST_TURN
+from bayplan.running.client.client import Client
+from bayplan.running.service.evictions import ApiEvictor
+from bayplan.running.service.handle import SchedulerHandle
+from bayplan.running.service.messages import write_messages
+from bayplan.running.service.services import Services
 
 T = TypeVar("T")
 

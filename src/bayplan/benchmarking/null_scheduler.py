@@ -13,11 +13,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, Client, ListWatch, TransportError, connect
-from bayplan.clock import SystemClock
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.service.event_recorder import EventRecorder
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.foundations.clock import SystemClock
+from bayplan.running.client.client import Client
+from bayplan.running.client.connection import connect
+from bayplan.running.client.errors import ApiError, TransportError
+from bayplan.running.client.list_watch import ListWatch
+from bayplan.running.service.event_recorder import EventRecorder
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from bayplan.api import kinds
-from bayplan.api.kinds import Kind
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
 from bayplan.benchmarking.workloads import Operation
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import Kind
 
 Document = dict[str, Any]
 

@@ -13,15 +13,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.api import kinds
-from bayplan.api.kinds import POD
 from bayplan.benchmarking import objects
 from bayplan.benchmarking.measurement import Counters, Measurement
 from bayplan.benchmarking.place import BenchmarkCluster, Document
 from bayplan.benchmarking.pods import PodCount
 from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workloads import Operation, Workload
-from bayplan.scheduling import Outcome
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import POD
+from bayplan.core.scheduling import Outcome
 
 _SCRAPES = 20
 """How often the scheduler's counters are read at most at the end of a measurement."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from bayplan.api.kinds import Kind
 from bayplan.benchmarking.measurement import Counters
 from bayplan.benchmarking.pods import SeenPods
 from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.core.api.kinds import Kind
 
 Document = dict[str, Any]
 

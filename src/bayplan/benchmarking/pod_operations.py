@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count as numbers
 
-from bayplan.api import kinds
-from bayplan.api.kinds import Kind
 from bayplan.benchmarking import objects
 from bayplan.benchmarking.operations import Run
 from bayplan.benchmarking.place import Document
 from bayplan.benchmarking.pods import PodCount
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate
 from bayplan.benchmarking.workloads import Operation
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import Kind
 
 _CHURN_SECONDS = 0.5
 """The default interval of churn."""

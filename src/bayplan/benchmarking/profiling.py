@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bayplan.file_replacement import replace_text
+from bayplan.foundations.file_replacement import replace_text
 
 INTERVAL = 0.0005
 """Seconds between samples: a decision takes about 0.1 ms."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.config.documents import parse_yaml
+from bayplan.core.config.documents import parse_yaml
 
 
 class BenchmarkError(ValueError):

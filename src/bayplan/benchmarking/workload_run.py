@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from bayplan.api.objects import UndecodableObject
-from bayplan.api.quantity import InvalidQuantity
 from bayplan.benchmarking import operations, pod_operations
 from bayplan.benchmarking.measurement import Measurement
 from bayplan.benchmarking.operations import Run, Step
 from bayplan.benchmarking.place import BenchmarkCluster
 from bayplan.benchmarking.templates import BenchmarkError, Unsupported
 from bayplan.benchmarking.workloads import Operation, Workload
+from bayplan.core.api.objects import UndecodableObject
+from bayplan.core.api.quantity import InvalidQuantity
 
 
 class _Code(NamedTuple):

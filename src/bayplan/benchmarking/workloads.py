@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from bayplan.api import durations
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
-from bayplan.versions import DEFAULT_GATES
+from bayplan.core.api import durations
+from bayplan.core.versions import DEFAULT_GATES
 
 CONFIG_NAME = "performance-config.yaml"
 

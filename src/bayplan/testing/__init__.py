@@ -5,10 +5,9 @@ The pytest fixtures are in `bayplan.testing.fixtures`. Nothing is imported befor
 
 from typing import TYPE_CHECKING
 
-from bayplan.lazy import lazily
+from bayplan.foundations.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.devcluster.apiserver import ADMIN, ApiServer, Fault, Tls, User
     from bayplan.testing.asking import ask_filter, ask_scores
     from bayplan.testing.builders import (
         Cluster,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     )
     from bayplan.testing.contract import CHECKS, BrokenContract, check_contract
     from bayplan.testing.live import LiveCluster
+    from bayplan_devcluster.apiserver import ADMIN, ApiServer, Fault, Tls, User
 
 __all__ = [
     "ADMIN",

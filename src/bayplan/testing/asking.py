@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile, takes_part
-from bayplan.framework.runner import run_filter, run_pre_filter, run_pre_score, run_score
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.profile import Point, Profile, takes_part
+from bayplan.core.framework.runner import run_filter, run_pre_filter, run_pre_score, run_score
 
 
 def ask_filter(

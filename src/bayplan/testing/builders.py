@@ -16,18 +16,18 @@ from typing import Any
 
 from lightkube.models import core_v1
 
-from bayplan.api.objects import convert
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import ExtraPlugin
-from bayplan.framework.assuming import assumed_as
-from bayplan.framework.profile import Profile
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Decision
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.objects import convert
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import ExtraPlugin
+from bayplan.core.framework.assuming import assumed_as
+from bayplan.core.framework.profile import Profile
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.decision import Decision
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 from bayplan.testing.configured import configured_profiles
 from bayplan.testing.documents import known, put
-from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 """The default creation time."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bayplan.config import ExtraPlugin, build_profiles, default_profile, load_configuration
-from bayplan.framework.handle import Handle
-from bayplan.framework.profile import Profile
-from bayplan.versions import DEFAULT_GATES, FeatureGates
+from bayplan.core.config import ExtraPlugin, build_profiles, default_profile, load_configuration
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.profile import Profile
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler name of pods that have none."""

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.objects import encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.binding_runner import run_reserve
-from bayplan.framework.interface import Allocates, CycleState
-from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.status import Code, Status
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Decision, Outcome
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.binding_runner import run_reserve
+from bayplan.core.framework.interface import Allocates, CycleState
+from bayplan.core.framework.profile import Point, Profile, implements
+from bayplan.core.framework.status import Code, Status
+from bayplan.core.scheduling import decide
+from bayplan.core.scheduling.decision import Decision, Outcome
 from bayplan.testing.scenarios import Preempted, RecordedScores, RecordedStatus, Scenario, Step
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import NODE, POD, TYPED_KINDS, VERSIONED_KINDS, Kind, kind_of
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import NODE, POD, TYPED_KINDS, VERSIONED_KINDS, Kind, kind_of
+from bayplan.core.api.objects import convert, encode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
 
 Document = Mapping[str, Any]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, Kind
-from bayplan.clock import Clock
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
-from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.core.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, Kind
+from bayplan.core.versions import OLDEST, FeatureGates, Version
+from bayplan.foundations.clock import Clock
 from bayplan.testing.documents import document_of
-from bayplan.versions import OLDEST, FeatureGates, Version
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept
+from bayplan_devcluster.in_memory import InMemoryClient
 
 
 def make_client(

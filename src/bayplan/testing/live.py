@@ -19,19 +19,19 @@ from typing import Any, Self, TypeVar
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import Kind
-from bayplan.client import ClusterAccess
-from bayplan.config import ExtraPlugin
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.kubelet import KubeletDelays
-from bayplan.framework.handle import Handle
-from bayplan.framework.profile import Profile
-from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.core.api.kinds import Kind
+from bayplan.core.config import ExtraPlugin
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.profile import Profile
+from bayplan.running.client.access import ClusterAccess
+from bayplan.running.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
 from bayplan.testing.configured import DEFAULT_SCHEDULER, configured_profiles
 from bayplan.testing.documents import as_sent
 from bayplan.testing.observer import Observer, condition_of
 from bayplan.testing.running import FAST, running_scheduler
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.kubelet import KubeletDelays
 
 T = TypeVar("T")
 

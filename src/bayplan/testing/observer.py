@@ -10,8 +10,9 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from bayplan.api.kinds import EVENT, NODE, POD, Kind
-from bayplan.client import ApiError, Client, TransportError
+from bayplan.core.api.kinds import EVENT, NODE, POD, Kind
+from bayplan.running.client.client import Client
+from bayplan.running.client.errors import ApiError, TransportError
 
 T = TypeVar("T")
 Document = dict[str, Any]

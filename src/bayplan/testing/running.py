@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bayplan.client import ClusterAccess, HttpClient
-from bayplan.config import ExtraPlugin, default_profile
-from bayplan.config.types import Extender
-from bayplan.extender.client import HttpExtenders
-from bayplan.recording.recorder import DecisionRecorder
-from bayplan.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
+from bayplan.core.config import ExtraPlugin, default_profile
+from bayplan.core.config.types import Extender
+from bayplan.running.client.access import ClusterAccess
+from bayplan.running.client.http import HttpClient
+from bayplan.running.extender.client import HttpExtenders
+from bayplan.running.recording.recorder import DecisionRecorder
+from bayplan.running.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
 
 FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
 """Waiting times that suit a test."""

@@ -14,23 +14,23 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from bayplan.api import kinds
-from bayplan.api.objects import UndecodableObject, decode
-from bayplan.bounded_files import Allowance, UnusableFileError, inflating
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import (
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api import kinds
+from bayplan.core.api.objects import UndecodableObject, decode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import (
     ConfigurationError,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     build_profile,
     parse_configuration,
 )
-from bayplan.config.types import PluginConfig
-from bayplan.framework.profile import Profile
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.core.config.types import PluginConfig
+from bayplan.core.framework.profile import Profile
+from bayplan.core.versions import CHANGES, OLDEST, VERSIONS, FeatureGates, read_gates
+from bayplan.foundations.bounded_files import Allowance, UnusableFileError, inflating
 from bayplan.testing.allocator_recordings import in_own_form
-from bayplan.versions import CHANGES, OLDEST, VERSIONS, FeatureGates, read_gates
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
 """The current time in a replay: after the release of kube-scheduler 1.36.2 and long after all times in scenarios."""

@@ -18,8 +18,8 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("check_contract needs Hypothesis: pip install 'bayplan[testing]'") from None
 from lightkube.models import core_v1
 
-from bayplan.api.kinds import NAMESPACE, NODE, POD, SERVICE, Kind
-from bayplan.cluster.pod_info import PodInfo
+from bayplan.core.api.kinds import NAMESPACE, NODE, POD, SERVICE, Kind
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.testing.documents import Document, typed
 
 ZONE, RACK, HOSTNAME = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"

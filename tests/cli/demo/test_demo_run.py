@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.tables import cases
 
-from bayplan.cli.demo.outcome import EXPECTATIONS
+from bayplan.faces.cli.demo.outcome import EXPECTATIONS
 
 COMMAND = [sys.executable, "-m", "bayplan", "demo"]
 QUICK = ["--clock-rate", "60"]

@@ -8,16 +8,16 @@ from lightkube.models.meta_v1 import ObjectMeta
 from rich.console import Console
 from tests.support.tables import cases
 
-from bayplan.api.kinds import KINDS
-from bayplan.cli.demo import stage
-from bayplan.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED, percentile
-from bayplan.cli.demo.screens import LineScreen, picture, summary
-from bayplan.cli.demo.show import Show
 from bayplan.client import HttpClient
-from bayplan.clock import RunningClock
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import load_plugins
-from bayplan.devcluster import manifests
+from bayplan.core.api.kinds import KINDS
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import load_plugins
+from bayplan.faces.cli.demo import stage
+from bayplan.faces.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED, percentile
+from bayplan.faces.cli.demo.screens import LineScreen, picture, summary
+from bayplan.faces.cli.demo.show import Show
+from bayplan.foundations.clock import RunningClock
+from bayplan_devcluster import manifests
 
 
 def pod(name, app, node=None, phase="Pending", reason=""):

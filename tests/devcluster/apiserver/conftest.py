@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import aiohttp
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer, HttpRequest
+from bayplan_devcluster.apiserver import ApiServer, HttpRequest
 
 PODS = "/api/v1/namespaces/default/pods"
 MEDIA = {

@@ -1,10 +1,10 @@
 """Changes to valid objects, for tests that send what clients shouldn't."""
 
-from bayplan.api.kinds import ADDED_KINDS, GATED_KINDS, VERSIONED_KINDS
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.api_types import fields_of, table
-from bayplan.devcluster.apiserver.kinds.catalog import catalog
-from bayplan.versions import VERSIONS
+from bayplan.core.api.kinds import ADDED_KINDS, GATED_KINDS, VERSIONED_KINDS
+from bayplan.core.versions import VERSIONS
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.api_types import fields_of, table
+from bayplan_devcluster.apiserver.kinds.catalog import catalog
 
 KINDS = [resource.kind for resource in catalog(VERSIONED_KINDS)]
 PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml")

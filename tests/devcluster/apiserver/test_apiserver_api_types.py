@@ -14,9 +14,9 @@ import lightkube.models
 import msgspec
 import pytest
 
-from bayplan.api import scheduling_v1alpha2
-from bayplan.api.kinds import KINDS, VERSIONED_KINDS
-from bayplan.devcluster.apiserver.api_types import Field, Fields, fields_of, go_name, table
+from bayplan.core.api import scheduling_v1alpha2
+from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
+from bayplan_devcluster.apiserver.api_types import Field, Fields, fields_of, go_name, table
 
 MODULES = [
     module.name

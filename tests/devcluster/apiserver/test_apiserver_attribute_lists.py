@@ -2,11 +2,11 @@
 
 from tests.support.tables import cases
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_SLICE
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
-from bayplan.versions import DEFAULT_GATES
+from bayplan.core.api.kinds import DEVICE_CLASS, RESOURCE_SLICE
+from bayplan.core.versions import DEFAULT_GATES
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.kinds.strategies import strategy_of
 
 ON = DEFAULT_GATES.but("DRAListTypeAttributes")
 WHERE = "spec.devices[0].attributes[a]"

@@ -3,12 +3,12 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD, RESOURCE_SLICE
 from bayplan.client import ApiError
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.core.api.kinds import POD, RESOURCE_SLICE
+from bayplan.core.versions import VERSIONS
 from bayplan.testing.builders import make_pod
 from bayplan.testing.in_memory import InMemoryClient, load
-from bayplan.versions import VERSIONS
+from bayplan_devcluster.apiserver import ApiServer
 
 CLAIMS = {
     "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu-1"}],

@@ -17,9 +17,9 @@ from mutations import KINDS, PATCHES, VALUES, known_fields, mutate, places
 from tests.support.control_plane import ASSETS, ControlPlane
 from valid_objects import VALID_OBJECTS
 
-from bayplan.api.kinds import ADDED_KINDS, GATED_KINDS
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
-from bayplan.devcluster.apiserver import ApiServer, HttpRequest
+from bayplan.core.api.kinds import ADDED_KINDS, GATED_KINDS
+from bayplan_devcluster.apiserver import ApiServer, HttpRequest
 
 # Over TLS, the connection of a cancelled request closes later, maybe after the end of the test's event loop.
 pytestmark = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
@@ -68,7 +68,7 @@ KNOWN_DIFFERENCES = {
     r"metadata\.uid: Invalid value": "another uid in a patch is a conflict, as in an update",
 }
 """By a pattern for the messages of both servers: why they differ."""
-_RESOURCES = json.loads(files("bayplan.devcluster.apiserver.kinds").joinpath("resources.json").read_bytes())
+_RESOURCES = json.loads(files("bayplan_devcluster.apiserver.kinds").joinpath("resources.json").read_bytes())
 ONLY_STORED = {name for name, entry in _RESOURCES.items() if "stored" in entry}
 """The resources of kinds whose values are hardly validated: nothing here acts on them."""
 

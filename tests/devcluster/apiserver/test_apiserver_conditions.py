@@ -3,9 +3,9 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET, POD_GROUP, POD_GROUP_V1ALPHA2
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET, POD_GROUP, POD_GROUP_V1ALPHA2
+from bayplan_devcluster.apiserver import ApiServer
 
 CONDITION = {
     "type": "Ready",

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bayplan.api.kinds import Kind
-from bayplan.api.patterns import InvalidPattern, compile_pattern
-from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
-from bayplan.devcluster.apiserver.custom.structures import check_structure
-from bayplan.devcluster.apiserver.custom.values import Place, check_value
-from bayplan.devcluster.apiserver.jsonpath import InvalidPath, compile_path
-from bayplan.devcluster.apiserver.scalars import go_float
+from bayplan.core.api.kinds import Kind
+from bayplan.core.api.patterns import InvalidPattern, compile_pattern
+from bayplan_devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
+from bayplan_devcluster.apiserver.custom.structures import check_structure
+from bayplan_devcluster.apiserver.custom.values import Place, check_value
+from bayplan_devcluster.apiserver.jsonpath import InvalidPath, compile_path
+from bayplan_devcluster.apiserver.scalars import go_float
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 KIND = Kind("example.com", "v1", "Gang", "gangs", "gang", namespaced=True, model="")

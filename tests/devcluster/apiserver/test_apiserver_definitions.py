@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer, HttpRequest
+from bayplan_devcluster.apiserver import ApiServer, HttpRequest
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = f"{PATH}/gangs.example.com"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.devcluster.apiserver.storage.garbage_collector import STEPS_AT_ONCE
+from bayplan_devcluster.apiserver.storage.garbage_collector import STEPS_AT_ONCE
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

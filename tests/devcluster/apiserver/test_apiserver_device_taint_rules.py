@@ -3,11 +3,11 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import DEVICE_TAINT_RULE
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
-from bayplan.versions import DEFAULT_GATES
+from bayplan.core.api.kinds import DEVICE_TAINT_RULE
+from bayplan.core.versions import DEFAULT_GATES
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 
 TAINT = {"key": "example.com/broken", "value": "yes", "effect": "NoExecute"}
 

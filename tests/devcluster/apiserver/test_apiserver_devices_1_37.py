@@ -3,11 +3,11 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
-from bayplan.versions import gates_of
+from bayplan.core.api.kinds import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from bayplan.core.versions import gates_of
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.kinds.strategies import strategy_of
 
 OFF = gates_of("1.37")
 GROUPS, DERIVED = OFF.but("DRADeviceCompatibilityGroups"), OFF.but("DRADerivedAttributes")

@@ -6,7 +6,7 @@ import time
 import aiohttp
 import pytest
 
-from bayplan.devcluster.apiserver import Fault
+from bayplan_devcluster.apiserver import Fault
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

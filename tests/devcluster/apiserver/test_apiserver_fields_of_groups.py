@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD, WORKLOAD_V1ALPHA2
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.gated_fields import CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS
-from bayplan.versions import gates_of
+from bayplan.core.api.kinds import POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD, WORKLOAD_V1ALPHA2
+from bayplan.core.versions import gates_of
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.kinds.gated_fields import CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
 CLAIMS = {"resourceClaims": [{"name": "r", "resourceClaimName": "c"}]}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bayplan.devcluster.apiserver import ConnectionDropped, Fault, HttpRequest
+from bayplan_devcluster.apiserver import ConnectionDropped, Fault, HttpRequest
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"Content-Type": "application/json"}

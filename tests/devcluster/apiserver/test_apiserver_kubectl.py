@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer, Tls
+from bayplan_devcluster.apiserver import ApiServer, Tls
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutations import FROM_KUBERNETES, KINDS, PATCHES, VALUES, known_fields, mutate, places, serving
 from valid_objects import VALID_OBJECTS
 
-from bayplan.devcluster.apiserver import HttpRequest
+from bayplan_devcluster.apiserver import HttpRequest
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 

@@ -3,13 +3,13 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD, RESOURCE_SLICE
 from bayplan.client import ApiError
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
+from bayplan.core.api.kinds import POD, RESOURCE_SLICE
+from bayplan.core.versions import DEFAULT_GATES, gates_of
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.in_memory import InMemoryClient, load
-from bayplan.versions import DEFAULT_GATES, gates_of
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.kinds.strategies import strategy_of
 
 ON = DEFAULT_GATES.but("DRANodeAllocatableResources")
 NEXT = gates_of("1.37")

@@ -3,13 +3,13 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE
 from bayplan.client import ApiError
-from bayplan.cluster.resizes import RESIZES_PREEMPT
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
+from bayplan.core.api.kinds import NODE
+from bayplan.core.cluster.resizes import RESIZES_PREEMPT
+from bayplan.core.versions import gates_of
 from bayplan.testing.in_memory import InMemoryClient
-from bayplan.versions import gates_of
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.kinds.strategies import strategy_of
 
 OFF, ON = gates_of("1.37"), gates_of("1.37").but(RESIZES_PREEMPT)
 FIELD = "spec.podPreemptionPolicy.disableResizePreemption"

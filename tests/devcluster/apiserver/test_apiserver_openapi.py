@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from bayplan.devcluster.apiserver import HttpRequest
+from bayplan_devcluster.apiserver import HttpRequest
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 WITH_UNSERVED_KIND = """

@@ -17,8 +17,8 @@ from mutations import FROM_KUBERNETES, KINDS, serving
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
 from valid_objects import VALID_OBJECTS
 
-from bayplan.devcluster.apiserver import ApiServer, HttpRequest
-from bayplan.versions import VERSIONS
+from bayplan.core.versions import VERSIONS
+from bayplan_devcluster.apiserver import ApiServer, HttpRequest
 
 GROUPS = sorted({(kind.group, kind.version) for kind in KINDS})
 REQUESTS = int(os.environ.get("BAYPLAN_OPENAPI_REQUESTS", "0"))

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver import HttpRequest
+from bayplan_devcluster.apiserver import HttpRequest
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}

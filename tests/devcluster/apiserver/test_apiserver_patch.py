@@ -3,10 +3,10 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD, SERVICE
-from bayplan.devcluster.apiserver.applying import apply_configuration
-from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_merge_patch, apply_strategic_patch
-from bayplan.devcluster.apiserver.status import StatusError
+from bayplan.core.api.kinds import POD, SERVICE
+from bayplan_devcluster.apiserver.applying import apply_configuration
+from bayplan_devcluster.apiserver.patch import apply_json_patch, apply_merge_patch, apply_strategic_patch
+from bayplan_devcluster.apiserver.status import StatusError
 
 
 @cases(

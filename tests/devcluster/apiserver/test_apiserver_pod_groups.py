@@ -9,9 +9,9 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, custom_kind
 from bayplan.client import HttpClient, load_kubeconfig
-from bayplan.client.reflector import Reflector
+from bayplan.core.api.kinds import CUSTOM_RESOURCE_DEFINITION, custom_kind
+from bayplan.running.client.reflector import Reflector
 
 MANIFEST = Path(__file__).parents[2] / "data" / "apiserver" / "podgroup-crd.yaml"
 GANG = """

@@ -4,7 +4,7 @@ import struct
 
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver.protobuf import MAGIC, PROTOBUF, read_protobuf
+from bayplan_devcluster.apiserver.protobuf import MAGIC, PROTOBUF, read_protobuf
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 

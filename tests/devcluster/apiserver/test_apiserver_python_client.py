@@ -6,7 +6,7 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
-from bayplan.devcluster.apiserver import ApiServer, Tls
+from bayplan_devcluster.apiserver import ApiServer, Tls
 
 
 @pytest.fixture(params=["http", "https"])

@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver import ADMIN, ApiServer
+from bayplan_devcluster.apiserver import ADMIN, ApiServer
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "resource.k8s.io"

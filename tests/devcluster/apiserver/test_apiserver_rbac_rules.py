@@ -5,11 +5,11 @@ from urllib.parse import parse_qsl
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
-from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
-from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
-from bayplan.devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
-from bayplan.devcluster.apiserver.http.request_info import read_request_info
+from bayplan_devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
+from bayplan_devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan_devcluster.apiserver.authorization.rules import Rule, not_covered
+from bayplan_devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
+from bayplan_devcluster.apiserver.http.request_info import read_request_info
 
 READ_PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
 

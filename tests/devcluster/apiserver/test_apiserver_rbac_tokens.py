@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver import ADMIN, ApiServer, Tls
+from bayplan_devcluster.apiserver import ADMIN, ApiServer, Tls
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 PODS = "/api/v1/namespaces/default/pods"

@@ -3,9 +3,9 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver.validation.request_policies import policies
-from bayplan.devcluster.apiserver.validation.rules import At
-from bayplan.versions import gates_of
+from bayplan.core.versions import gates_of
+from bayplan_devcluster.apiserver.validation.request_policies import policies
+from bayplan_devcluster.apiserver.validation.rules import At
 
 OLD, NEW = (gates_of(version).on for version in ("1.36", "1.37"))
 BOTH = 'cannot specify "validValues" and "validRange" at the same time'

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.api.kinds import VERSIONED_KINDS
-from bayplan.devcluster.apiserver.kinds.catalog import catalog
-from bayplan.devcluster.apiserver.validation import rules
+from bayplan.core.api.kinds import VERSIONED_KINDS
+from bayplan_devcluster.apiserver.kinds.catalog import catalog
+from bayplan_devcluster.apiserver.validation import rules
 
 
 @pytest.mark.parametrize("name", rules.sets())

@@ -3,10 +3,10 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD_V1ALPHA2
 from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan.core.api.kinds import POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD_V1ALPHA2
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
 BASIC = {"schedulingPolicy": {"basic": {}}}

@@ -3,11 +3,11 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import COMPOSITE_POD_GROUP, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.gated_fields import CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS
-from bayplan.versions import gates_of
+from bayplan.core.api.kinds import COMPOSITE_POD_GROUP, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD
+from bayplan.core.versions import gates_of
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.kinds.gated_fields import CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
 BASIC = {"schedulingPolicy": {"basic": {}}}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE, STATEFUL_SET
-from bayplan.devcluster.apiserver.scalars import Mismatch, canonical
-from bayplan.devcluster.apiserver.schema import normalize
+from bayplan.core.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE, STATEFUL_SET
+from bayplan_devcluster.apiserver.scalars import Mismatch, canonical
+from bayplan_devcluster.apiserver.schema import normalize
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)

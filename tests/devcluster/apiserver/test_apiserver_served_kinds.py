@@ -7,9 +7,9 @@ import shutil
 import pytest
 from valid_objects import VALID_OBJECTS
 
-from bayplan.api import kinds
-from bayplan.devcluster.apiserver import ApiServer, HttpRequest
-from bayplan.devcluster.apiserver.kinds.catalog import catalog, facts
+from bayplan.core.api import kinds
+from bayplan_devcluster.apiserver import ApiServer, HttpRequest
+from bayplan_devcluster.apiserver.kinds.catalog import catalog, facts
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

@@ -4,8 +4,8 @@ import aiohttp
 from tests.support.storage_documents import claim, default_class, storage_class, volume
 from tests.support.tables import cases
 
-from bayplan.clock import ManualClock
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.foundations.clock import ManualClock
+from bayplan_devcluster.apiserver import ApiServer
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"

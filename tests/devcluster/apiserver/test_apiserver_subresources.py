@@ -5,7 +5,7 @@ import shutil
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devcluster.apiserver import HttpRequest
+from bayplan_devcluster.apiserver import HttpRequest
 
 PODS = "/api/v1/namespaces/default/pods"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.devcluster.apiserver.tables.cells import CELLS
-from bayplan.devcluster.apiserver.tables.columns import columns_of, tables
-from bayplan.devcluster.apiserver.tables.pods import pod_conditions
+from bayplan_devcluster.apiserver.tables.cells import CELLS
+from bayplan_devcluster.apiserver.tables.columns import columns_of, tables
+from bayplan_devcluster.apiserver.tables.pods import pod_conditions
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 

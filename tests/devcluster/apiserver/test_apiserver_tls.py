@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 import yaml
 
-from bayplan.devcluster.apiserver import ApiServer, Tls
+from bayplan_devcluster.apiserver import ApiServer, Tls
 
 
 async def test_client_with_the_kubeconfig_is_authenticated():

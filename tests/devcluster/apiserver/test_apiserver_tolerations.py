@@ -3,10 +3,10 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
 from bayplan.client import ApiError, ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.versions import DEFAULT_GATES
+from bayplan.core.api.kinds import POD
+from bayplan.core.versions import DEFAULT_GATES
+from bayplan_devcluster.apiserver import ApiServer
 
 COMPARING = DEFAULT_GATES.but("TaintTolerationComparisonOperators")
 WHERE = "spec.tolerations[0]"

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver import ApiServer
 
 DATA = Path(__file__).parents[2] / "data" / "apiserver" / "transcript.jsonl"
 EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]

@@ -6,8 +6,8 @@ import json
 import aiohttp
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.endpoints import watches
+from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver.endpoints import watches
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

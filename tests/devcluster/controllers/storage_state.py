@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bayplan.api.kinds import CORE_EVENT, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from bayplan.core.api.kinds import CORE_EVENT, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

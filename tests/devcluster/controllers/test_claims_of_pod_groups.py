@@ -3,10 +3,17 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CORE_EVENT, POD, POD_GROUP, POD_GROUP_V1ALPHA2, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.client import PatchType
-from bayplan.devcluster.controllers.resource_claims import FINALIZER, POD_CLAIM
-from bayplan.versions import gates_of
+from bayplan.core.api.kinds import (
+    CORE_EVENT,
+    POD,
+    POD_GROUP,
+    POD_GROUP_V1ALPHA2,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+)
+from bayplan.core.versions import gates_of
+from bayplan_devcluster.controllers.resource_claims import FINALIZER, POD_CLAIM
 
 GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
 DEVICES = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}

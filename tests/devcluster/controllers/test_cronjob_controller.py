@@ -1,9 +1,9 @@
 from typing import Any
 
-from bayplan.api.kinds import CORE_EVENT, CRON_JOB, JOB, POD
-from bayplan.devcluster.controllers.cronjob import SCHEDULED_TIMESTAMP
-from bayplan.devcluster.controllers.job_status import finished_condition
-from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS
+from bayplan.core.api.kinds import CORE_EVENT, CRON_JOB, JOB, POD
+from bayplan_devcluster.controllers.cronjob import SCHEDULED_TIMESTAMP
+from bayplan_devcluster.controllers.job_status import finished_condition
+from bayplan_devcluster.kubelet import EXIT_CODE, RUN_SECONDS
 
 MINUTE_2026 = 29_453_760
 """Minutes from 1970 to 2026-01-01T00:00:00Z, the start of the world's clock."""

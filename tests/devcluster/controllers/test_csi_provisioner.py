@@ -4,7 +4,7 @@ from storage_state import PROVISIONED_BY, SELECTED_NODE, annotations, message, p
 from tests.support.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class, volume
 from tests.support.tables import cases
 
-from bayplan.api.kinds import (
+from bayplan.core.api.kinds import (
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
     NODE,
@@ -12,8 +12,8 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
 )
-from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.controllers.csi_provisioner import FINALIZER, RETRY
+from bayplan_devcluster.apiserver import Fault
+from bayplan_devcluster.controllers.csi_provisioner import FINALIZER, RETRY
 
 PV_PROTECTION = "kubernetes.io/pv-protection"
 

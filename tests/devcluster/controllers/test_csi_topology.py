@@ -4,8 +4,8 @@ from lightkube.models.storage_v1 import CSINode, CSIStorageCapacity, StorageClas
 from tests.support.storage_documents import DRIVER, ZONE, allowed, claim, storage_class
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.devcluster.controllers.csi_topology import (
+from bayplan.core.api.objects import convert
+from bayplan_devcluster.controllers.csi_topology import (
     CannotProvision,
     allowed_places,
     has_room,

@@ -2,10 +2,10 @@ from typing import Any
 
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from bayplan.client import PatchType
-from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.kubelet import STOP_SECONDS
+from bayplan.core.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
+from bayplan_devcluster.controllers import pods
+from bayplan_devcluster.kubelet import STOP_SECONDS
 
 NODES = {"node-0", "node-1", "node-2"}
 

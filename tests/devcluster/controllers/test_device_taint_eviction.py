@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CORE_EVENT, DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.api.times import rfc3339
 from bayplan.client import PatchType
-from bayplan.devcluster.controllers.device_taint_eviction import CONDITION
+from bayplan.core.api.kinds import CORE_EVENT, DEVICE_TAINT_RULE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.core.api.times import rfc3339
+from bayplan_devcluster.controllers.device_taint_eviction import CONDITION
 
 DRIVER, POOL = "gpu.example.com", "node-0"
 NO_EXECUTE = {"key": "broken", "value": "yes", "effect": "NoExecute"}

@@ -2,8 +2,8 @@ from storage_state import message, phases, pod
 from tests.support.storage_documents import claim, ephemeral, storage_class, using
 from tests.support.tables import cases
 
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from bayplan.devcluster.apiserver import Fault
+from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan_devcluster.apiserver import Fault
 
 
 def named(world, name):

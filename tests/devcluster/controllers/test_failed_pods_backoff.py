@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from bayplan.devcluster.controllers.daemonset import LONGEST_DELAY, FailedPodsBackoff
+from bayplan_devcluster.controllers.daemonset import LONGEST_DELAY, FailedPodsBackoff
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = ("uid", 1, "node-0")

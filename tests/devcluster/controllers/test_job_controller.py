@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from bayplan.api.kinds import JOB, POD
-from bayplan.devcluster.controllers import job_indexes, pods
-from bayplan.devcluster.controllers.job_pods import TRACKING_FINALIZER
-from bayplan.devcluster.controllers.job_status import finished_condition
-from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS
+from bayplan.core.api.kinds import JOB, POD
+from bayplan_devcluster.controllers import job_indexes, pods
+from bayplan_devcluster.controllers.job_pods import TRACKING_FINALIZER
+from bayplan_devcluster.controllers.job_status import finished_condition
+from bayplan_devcluster.kubelet import EXIT_CODE, RUN_SECONDS
 
 
 def job(

@@ -16,9 +16,9 @@ from storage_state import (
 from tests.support.storage_documents import claim, default_class, local_class, storage_class, using, volume
 from tests.support.tables import cases
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.client import ApiError, TransportError
-from bayplan.devcluster.apiserver import Fault
+from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan_devcluster.apiserver import Fault
 
 
 async def test_claim_and_volume_are_bound_to_each_other(world):

@@ -2,8 +2,8 @@ from lightkube.models.core_v1 import PersistentVolumeClaim, Pod
 from tests.support.storage_documents import claim, ephemeral, using
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim
+from bayplan.core.api.objects import convert
+from bayplan_devcluster.controllers.pod_volumes import claim_keys, keeps_claim
 
 OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "of p", "controller": True}]}
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

@@ -5,11 +5,11 @@ import msgspec
 import pytest
 from tests.service.conftest import ScriptedClient
 
-from bayplan.api.kinds import NODE
 from bayplan.client import ApiError
-from bayplan.clock import ManualClock
-from bayplan.devcluster.controllers.recorder import BURST, REFILL_SECONDS, EventRecorder, EventSink
+from bayplan.core.api.kinds import NODE
+from bayplan.foundations.clock import ManualClock
 from bayplan.testing.builders import make_node
+from bayplan_devcluster.controllers.recorder import BURST, REFILL_SECONDS, EventRecorder, EventSink
 
 
 class Recording:

@@ -1,9 +1,9 @@
 import asyncio
 
-from bayplan.api.kinds import CONFIG_MAP, NAMESPACE
 from bayplan.client import PatchType
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.controllers.namespace_contents import ROOT_CA as NAME
+from bayplan.core.api.kinds import CONFIG_MAP, NAMESPACE
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.controllers.namespace_contents import ROOT_CA as NAME
 
 
 async def test_every_namespace_has_the_certificate_authority(world):

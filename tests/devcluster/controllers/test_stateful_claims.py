@@ -13,7 +13,7 @@ from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta, OwnerReference
 from tests.support.tables import cases
 
-from bayplan.devcluster.controllers.stateful_claims import has_other_controller, owners
+from bayplan_devcluster.controllers.stateful_claims import has_other_controller, owners
 
 POD_OWNER = ("v1", "Pod", "db-1", "pod-uid", True)
 SET_OWNER = ("apps/v1", "StatefulSet", "db", "set-uid", True)

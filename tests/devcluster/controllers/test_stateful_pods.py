@@ -1,6 +1,6 @@
 import pytest
 
-from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
+from bayplan_devcluster.controllers.stateful_pods import parent_and_ordinal
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
 from bayplan.client import PatchType
-from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.stateful_pods import POD_NAME
-from bayplan.devcluster.kubelet import STOP_SECONDS
+from bayplan.core.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from bayplan_devcluster.controllers import pods
+from bayplan_devcluster.controllers.stateful_pods import POD_NAME
+from bayplan_devcluster.kubelet import STOP_SECONDS
 
 CLAIM = {
     "metadata": {"name": "data", "labels": {"tier": "disk"}},

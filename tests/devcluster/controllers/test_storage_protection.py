@@ -2,11 +2,11 @@ from storage_state import phases, pod
 from tests.support.storage_documents import claim, storage_class, using, volume
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.informers import Index
-from bayplan.devcluster.controllers.manager import ControllerManager
-from bayplan.devcluster.controllers.storage_protection import (
+from bayplan.core.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan_devcluster.controllers import pods
+from bayplan_devcluster.controllers.informers import Index
+from bayplan_devcluster.controllers.manager import ControllerManager
+from bayplan_devcluster.controllers.storage_protection import (
     CLAIM_FINALIZER,
     VOLUME_FINALIZER,
     ClaimProtectionController,

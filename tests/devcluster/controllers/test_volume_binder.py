@@ -5,9 +5,9 @@ from storage_state import BIND_COMPLETED, BOUND_BY_CONTROLLER, annotations, phas
 from tests.support.storage_documents import claim, local_class, volume
 from tests.support.tables import cases
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.volume_binder import VolumeBinder
+from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan_devcluster.controllers.volume_binder import VolumeBinder
 
 
 @pytest.fixture

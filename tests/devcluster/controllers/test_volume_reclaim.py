@@ -2,8 +2,8 @@ from lightkube.models.core_v1 import PersistentVolume
 from tests.support.storage_documents import volume
 from tests.support.tables import cases
 
-from bayplan.api.objects import convert
-from bayplan.devcluster.controllers.volume_reclaim import DisposalAction, disposal_of
+from bayplan.core.api.objects import convert
+from bayplan_devcluster.controllers.volume_reclaim import DisposalAction, disposal_of
 
 CSI = {"csi": {"driver": "d", "volumeHandle": "h"}}
 NFS = {"nfs": {"server": "s", "path": "/"}}

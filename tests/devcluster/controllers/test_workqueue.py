@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from bayplan.clock import ManualClock
-from bayplan.devcluster.controllers.workqueue import WorkQueue
+from bayplan.foundations.clock import ManualClock
+from bayplan_devcluster.controllers.workqueue import WorkQueue
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from lightkube.models.core_v1 import Node, Pod
 from tests.support.tables import cases
 
-from bayplan.devcluster.kubelet_admission import Accounting, Rejection
+from bayplan_devcluster.kubelet_admission import Accounting, Rejection
 
 
 def node(taints: list[dict[str, str]] | None = None, **allocatable: str) -> Node:

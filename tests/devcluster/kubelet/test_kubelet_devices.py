@@ -7,13 +7,13 @@ import pytest
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases
 
-from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.client import ApiError
-from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.kubelet_admission import Accounting, requests_of
-from bayplan.devcluster.kubelet_devices import unprepared
-from bayplan.devcluster.kubelet_pods import PREPARE_AGAIN
+from bayplan.core.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.testing.in_memory import make_client
+from bayplan_devcluster.apiserver import Fault
+from bayplan_devcluster.kubelet_admission import Accounting, requests_of
+from bayplan_devcluster.kubelet_devices import unprepared
+from bayplan_devcluster.kubelet_pods import PREPARE_AGAIN
 
 ALLOCATION: dict[str, Any] = {"devices": {"results": []}}
 OURS = {"resource": "pods", "name": "p", "uid": "u"}

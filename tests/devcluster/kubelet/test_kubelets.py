@@ -3,13 +3,13 @@ from typing import Any
 
 from tests.support.tables import cases
 
-from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import PatchType
-from bayplan.clock import ManualClock
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
+from bayplan.core.api.kinds import LEASE, NODE, POD
+from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.cluster import DevCluster
+from bayplan_devcluster.controllers import pods
+from bayplan_devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
 
 
 def pod(

@@ -3,7 +3,7 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector, Selectors
+from bayplan.core.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector, Selectors
 
 pytestmark = pytest.mark.feature("DynamicResources: lists in attributes")
 

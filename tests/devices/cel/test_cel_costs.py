@@ -6,12 +6,12 @@ conversion of constants costs 10, 30 or 1 there and nothing here.
 
 import pytest
 
-from bayplan.devices.cel.checking import check
-from bayplan.devices.cel.compiling import compile_program
-from bayplan.devices.cel.costs import MAX_COST, Meter
-from bayplan.devices.cel.parsing import parse
-from bayplan.devices.cel.planning import plan
-from bayplan.devices.cel.selectors import DeviceFacts, RuntimeFailure, Selector
+from bayplan.core.devices.cel.checking import check
+from bayplan.core.devices.cel.compiling import compile_program
+from bayplan.core.devices.cel.costs import MAX_COST, Meter
+from bayplan.core.devices.cel.parsing import parse
+from bayplan.core.devices.cel.planning import plan
+from bayplan.core.devices.cel.selectors import DeviceFacts, RuntimeFailure, Selector
 
 IP6 = "ip('2001:db8:3333:4444:5555:6666:7777:8888')"
 CIDR4, CIDR6 = "cidr('192.168.0.0/16')", "cidr('2001:db8::/32')"

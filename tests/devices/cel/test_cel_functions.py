@@ -4,9 +4,9 @@
 
 import pytest
 
-from bayplan.devices.cel.declarations import FUNCTIONS
-from bayplan.devices.cel.library import IMPLEMENTATIONS
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.core.devices.cel.declarations import FUNCTIONS
+from bayplan.core.devices.cel.library import IMPLEMENTATIONS
+from bayplan.core.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 
 SELECTORS = Selectors()
 DEVICE = DeviceFacts.of(

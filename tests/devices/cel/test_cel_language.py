@@ -4,9 +4,9 @@
 
 import pytest
 
-from bayplan.devices.cel.checking import check
-from bayplan.devices.cel.parsing import parse
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, Selectors
+from bayplan.core.devices.cel.checking import check
+from bayplan.core.devices.cel.parsing import parse
+from bayplan.core.devices.cel.selectors import CompileError, DeviceFacts, Selectors
 
 SELECTORS = Selectors()
 DEVICE = DeviceFacts.of("d.org", False, {"namespace": {"string": "x"}, "index": {"int": 1}}, None)

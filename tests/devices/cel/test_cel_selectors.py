@@ -2,9 +2,9 @@
 
 import pytest
 
-from bayplan.devices.cel import selectors as compiled
-from bayplan.devices.cel.costs import Meter
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector, Selectors
+from bayplan.core.devices.cel import selectors as compiled
+from bayplan.core.devices.cel.costs import Meter
+from bayplan.core.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector, Selectors
 
 ATTRIBUTES = {
     "model": {"string": "a100"},
@@ -182,7 +182,7 @@ def _result(selectors, expression, device):
 def test_expression_is_compiled_once(monkeypatch):
     selectors = Selectors()
     selectors.matches("device.driver == 'd.org'", DEVICE)
-    monkeypatch.setattr("bayplan.devices.cel.parsing.parse", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr("bayplan.core.devices.cel.parsing.parse", lambda *_: pytest.fail("compiled again"))
     assert not selectors.matches("device.driver == 'd.org'", DeviceFacts.of("e.org", False, None, None))
 
 

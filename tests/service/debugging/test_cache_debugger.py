@@ -10,13 +10,13 @@ import pytest
 from tests.service.conftest import make_runtime
 from tests.support.tables import cases
 
-from bayplan import turns
-from bayplan.cli.run_logging import REQUESTED, JsonLines
-from bayplan.devcluster.apiserver import Fault
-from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
-from bayplan.service.services import Services
+from bayplan.faces.cli.run_logging import REQUESTED, JsonLines
+from bayplan.foundations import turns
+from bayplan.running.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
+from bayplan.running.service.services import Services
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.in_memory import make_client
+from bayplan_devcluster.apiserver import Fault
 
 
 class World:

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import interface
-from bayplan.framework.binding_runner import (
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import interface
+from bayplan.core.framework.binding_runner import (
     run_bind,
     run_permit,
     run_post_bind,
@@ -20,12 +20,12 @@ from bayplan.framework.binding_runner import (
     run_reserve,
     run_unreserve,
 )
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter
-from bayplan.framework.status import Code, PluginError
-from bayplan.framework.verdicts import Diagnosis
-from bayplan.framework.what_if import ProfileWhatIf
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.framework.runner import run_filter, run_post_filter, run_pre_filter
+from bayplan.core.framework.status import Code, PluginError
+from bayplan.core.framework.verdicts import Diagnosis
+from bayplan.core.framework.what_if import ProfileWhatIf
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference, in_tree

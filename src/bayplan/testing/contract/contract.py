@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import Flaky
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.config import ExtraPlugin
-from bayplan.framework.checks import check_events, check_plugin
-from bayplan.framework.interface import EnqueueExtensions
-from bayplan.framework.profile import Point
-from bayplan.framework.status import PluginError
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import ExtraPlugin
+from bayplan.core.framework.checks import check_events, check_plugin
+from bayplan.core.framework.interface import EnqueueExtensions
+from bayplan.core.framework.profile import Point
+from bayplan.core.framework.status import PluginError
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 from bayplan.testing.contract import binding, deciding, grouping, purity, queueing, retrying, sharing
 from bayplan.testing.contract.examples import Example, StrictHandle, pod_info
 from bayplan.testing.contract.examples import examples as random_examples
@@ -25,7 +26,6 @@ from bayplan.testing.contract.subject import Subject, ask
 from bayplan.testing.contract.words import words_of
 from bayplan.testing.documents import document_of
 from bayplan.testing.strategies import Documents
-from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _PROMISES = (
     deciding.answers,
@@ -174,7 +174,9 @@ def _examine(promise: Promise, subject: Subject, example: Example) -> None:
     except Breach:
         raise
     except PluginError as error:
-        change = f"let {error.point} return what its protocol in bayplan.framework.interface says, and raise nothing"
+        change = (
+            f"let {error.point} return what its protocol in bayplan.core.framework.interface says, and raise nothing"
+        )
         raise Breach(str(error), change) from error
     except Exception as error:
         calls = traceback.walk_tb(error.__traceback__)

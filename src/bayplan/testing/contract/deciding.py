@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.api.kinds import Kind
-from bayplan.api.objects import encode
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import PodChanges
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import interface
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point
-from bayplan.framework.runner import raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
-from bayplan.framework.what_if import filter_changed
+from bayplan.core.api.kinds import Kind
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_changes import PodChanges
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import interface
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.profile import Point
+from bayplan.core.framework.runner import raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
+from bayplan.core.framework.what_if import filter_changed
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.sharing import check_declarations

@@ -14,11 +14,11 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from lightkube.models.core_v1 import Node
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.cluster.objects import ObjectStore
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.simulation.handle import OfflineHandle
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
+from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
 from bayplan.testing.documents import Document, key_of, put, typed
 from bayplan.testing.strategies import (
     NODE_BASE,

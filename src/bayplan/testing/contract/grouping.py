@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import interface
-from bayplan.framework.events import Topics
-from bayplan.framework.own_volumes import own_volumes
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import interface
+from bayplan.core.framework.events import Topics
+from bayplan.core.framework.own_volumes import own_volumes
 from bayplan.testing.contract.examples import BuiltExample, Example
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.queueing import events_of

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.api.kinds import POD
-from bayplan.framework.functions import FunctionPlugin
+from bayplan.core.api.kinds import POD
+from bayplan.core.framework.functions import FunctionPlugin
 from bayplan.testing.contract.examples import Example, ExampleChange, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, ask, difference

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import product
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import changes, interface
-from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.profile import REJECTING
-from bayplan.queue import QueuedPod, QueueProfile
-from bayplan.queue.hints import Hints, Requeue
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import changes, interface
+from bayplan.core.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.core.framework.profile import REJECTING
+from bayplan.core.queue import QueuedPod, QueueProfile
+from bayplan.core.queue.hints import Hints, Requeue
 from bayplan.testing.contract.examples import BuiltExample, Example, ExampleChange, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import SCHEDULER, Answers, Subject, alone, ask, ask_pre_enqueue, difference

@@ -6,16 +6,16 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from bayplan.api.kinds import POD, Kind
-from bayplan.devcluster.apiserver.status import StatusError
-from bayplan.framework.handle import Handle
-from bayplan.framework.profile import Point, Profile
-from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.core.api.kinds import POD, Kind
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.profile import Point, Profile
+from bayplan.running.service.scheduler import Scheduler, Settings
 from bayplan.testing.contract.examples import Example
 from bayplan.testing.contract.subject import SCHEDULER, Subject, alone, in_tree
 from bayplan.testing.documents import Document
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.apiserver.status import StatusError
 
 
 def attempts_of(subject: Subject, example: Example, seconds: float) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from bayplan.framework import interface
-from bayplan.framework.profile import Point
+from bayplan.core.framework import interface
+from bayplan.core.framework.profile import Point
 from bayplan.testing.contract.examples import Example
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject

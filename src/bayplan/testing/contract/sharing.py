@@ -6,14 +6,14 @@ import random
 from collections.abc import Hashable
 from typing import Any
 
-from bayplan.api.kinds import NODE
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.framework import interface
-from bayplan.framework.pod_run import PodRun
-from bayplan.framework.promises import reads_only_nodes
-from bayplan.scheduling import decide
-from bayplan.sharing import Sharing
+from bayplan.core.api.kinds import NODE
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework import interface
+from bayplan.core.framework.pod_run import PodRun
+from bayplan.core.framework.promises import reads_only_nodes
+from bayplan.core.scheduling import decide
+from bayplan.core.sharing import Sharing
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference

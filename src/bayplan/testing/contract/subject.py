@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ConfigurationError, ExtraPlugin, KubeSchedulerProfile
-from bayplan.config.catalog import Catalog, in_tree_plugin
-from bayplan.config.planning import plan_profile
-from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
-from bayplan.framework import interface
-from bayplan.framework.calling import call
-from bayplan.framework.functions import FunctionPlugin
-from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import FORMS, Point, Profile, has_form, implements, takes_part
-from bayplan.framework.runner import normalized, raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
-from bayplan.framework.status import Code, Status
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import ConfigurationError, ExtraPlugin, KubeSchedulerProfile
+from bayplan.core.config.catalog import Catalog, in_tree_plugin
+from bayplan.core.config.planning import plan_profile
+from bayplan.core.config.types import PluginConfig, PluginReference, Plugins, PluginSet
+from bayplan.core.framework import interface
+from bayplan.core.framework.calling import call
+from bayplan.core.framework.functions import FunctionPlugin
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.profile import FORMS, Point, Profile, has_form, implements, takes_part
+from bayplan.core.framework.runner import normalized, raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
+from bayplan.core.framework.status import Code, Status
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 from bayplan.testing.contract.examples import BuiltExample, Example
-from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 SCHEDULER = "default-scheduler"
 """The scheduler name of the pods of all examples."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
-from bayplan.framework.functions import FunctionPlugin
-from bayplan.framework.interface import Plugin
+from bayplan.core.framework.functions import FunctionPlugin
+from bayplan.core.framework.interface import Plugin
 
 _MOST = 30
 _WORD = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")

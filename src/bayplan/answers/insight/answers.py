@@ -1,0 +1,102 @@
+"""What all answers have in common: JSON, a data frame, a table for terminals, and HTML for notebooks."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from bayplan.answers.insight.json_values import fields_of
+
+
+class QuestionError(Exception):
+    """A question that can't be answered, such as one about a pod that doesn't exist. The message is for the user."""
+
+
+INTERRUPTED = "interrupted: this is what was known by then"
+"""The note of an answer that is not complete."""
+
+
+class Stopped(Exception):
+    """Raised by a progress callback to end a question early."""
+
+
+Progress = Callable[[str], None]
+"""Called between the steps of a question with what is known so far, as text. May raise Stopped."""
+
+
+def silent(_: str) -> None:
+    """Report no progress."""
+
+
+class Answer(ABC):
+    """An immutable answer to a question."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the question was stopped early, so that the answer has only what was known by then."""
+        return False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md, as JSON-compatible values. Keys are stable; new ones may come."""
+        return fields_of(self)
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the main table of the answer, one dict per row."""
+
+    @abstractmethod
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return what a terminal shows. `wide` shows all nodes, pods and reasons."""
+
+    def to_frame(self) -> Any:
+        """Return `rows` as a pandas DataFrame. Raises ImportError without pandas."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install pandas") from None
+        return pd.DataFrame(self.rows())
+
+    def text(self, *, width: int = 120, wide: bool = False) -> str:
+        """Return what a terminal of `width` columns shows, without colors."""
+        console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
+        console.print(folded(self.render(wide=wide)), end="")
+        assert isinstance(console.file, io.StringIO)
+        lines = console.file.getvalue().splitlines()
+        return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+    def html(self, *, wide: bool = False) -> str:
+        """Return the answer as an HTML fragment."""
+        console = Console(file=io.StringIO(), width=140, record=True, force_jupyter=False)
+        console.print(self.render(wide=wide))
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def folded(shown: RenderableType) -> RenderableType:
+    """Let the tables of an answer continue names that are too long on the next line, and cut none off."""
+    for each in shown.renderables if isinstance(shown, Group) else [shown]:
+        if isinstance(each, Table):
+            for column in each.columns:
+                column.overflow = "fold"
+    return shown
+
+
+def listed(names: Sequence[str], limit: int = 5) -> str:
+    """Join names for people: the first few, and how many more there are."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 node`, `2 nodes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

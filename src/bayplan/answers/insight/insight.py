@@ -1,0 +1,450 @@
+"""Insight: asks questions about a snapshot. It keeps the world, so that only the first question waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, plural, silent
+from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
+from bayplan.answers.insight.namespaces import check_namespace
+from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
+from bayplan.answers.insight.snapshot import Snapshot, flattened
+from bayplan.answers.insight.usable import UsableObjects, without
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.suggestions import did_you_mean
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.core.versions import FeatureGates, gates_of, with_gangs
+
+if TYPE_CHECKING:  # only the asked question is imported
+    from bayplan.answers.insight.manifests import Manifests
+    from bayplan.answers.insight.questions.balance import Balance
+    from bayplan.answers.insight.questions.capacity import Capacity
+    from bayplan.answers.insight.questions.diff import Difference
+    from bayplan.answers.insight.questions.doctor import Doctor
+    from bayplan.answers.insight.questions.drain import Drain
+    from bayplan.answers.insight.questions.edits import Changes
+    from bayplan.answers.insight.questions.explain import Explanation
+    from bayplan.answers.insight.questions.fit import Fit
+    from bayplan.answers.insight.questions.further_trials import FurtherTrials
+    from bayplan.answers.insight.questions.pending import PendingPods
+    from bayplan.answers.insight.questions.scale_up import ScaleUp
+    from bayplan.answers.insight.questions.shrink import Shrink
+    from bayplan.answers.insight.questions.upgrade_preview import UpgradePreview
+    from bayplan.answers.insight.questions.usage import Requests
+    from bayplan.answers.insight.questions.what_if import WhatIf
+    from bayplan.answers.insight.questions.why_not import WhyNot
+
+
+class Insight:
+    """Answers questions about the cluster of a snapshot, as a scheduler with this configuration would decide.
+
+    Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
+    chooses among nodes with equal scores. Answers depend on nothing else. A question that adds more to the cluster than
+    `limits` allow is a LimitError. `gates`: the version of Kubernetes to decide as, with its feature gates; by default,
+    the snapshot's version, in which pods of PodGroups are placed together. Raises ConfigurationError or
+    PluginLoadError.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        *,
+        seed: int = 0,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        gates: FeatureGates | None = None,
+    ) -> None:
+        self.configuration, self.plugins = configuration, plugins
+        self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
+        self.limits = limits
+        self.seed = seed
+        self.world = World(configuration, plugins, self.gates, seed=seed)
+        self._usable = UsableObjects({NODE, *self.world.handle.watched})
+        self._given: Snapshot | None = None
+        self.move(snapshot)
+
+    def move(self, snapshot: Snapshot) -> None:
+        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`)."""
+        if snapshot is self._given:
+            self.world.reset()
+            return
+        usable = self._usable.of(snapshot)
+        self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
+        self.snapshot = without(usable, self.world.left_out)
+        self._given = snapshot
+
+    def renewed(self) -> Insight:
+        """An Insight with the same scheduler, and a world that nothing has touched."""
+        return Insight(
+            Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates
+        )
+
+    @property
+    def problems(self) -> list[str]:
+        """The objects that were left out, one line each."""
+        return [*self._usable.problems, *self.world.problems]
+
+    # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
+    # Stopped: the answer then has what is known so far.
+
+    def explain(self, pod: str, *, shown: int = 20, nearest: int = 10, progress: Progress = silent) -> Explanation:
+        """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError.
+
+        `nearest`: the number of nearest misses; 0 for all.
+        """
+        from bayplan.answers.insight.questions.explain import explain
+
+        self.world.reset()
+        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.all())
+
+    def explain_all(
+        self,
+        namespace: str | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        examples: int = EXAMPLES,
+        free: bool = True,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> PendingPods:
+        """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause.
+
+        `examples`: for how many of the largest causes the first pod is explained. `free`: whether to find the single
+        changes that free the most of these pods. Raises QuestionError for a namespace that doesn't exist.
+        """
+        from bayplan.answers.insight.questions.freeing import freeing
+        from bayplan.answers.insight.questions.pending import explain_all
+
+        self.world.reset()
+        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
+        pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
+        what = "the cluster" if namespace is None else f"namespace {namespace}"
+        in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
+        found = explain_all(
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.all()
+        )
+        if not free or found.interrupted:
+            return found
+        best = freeing(self.world, in_order, progress)
+        return replace(found, freeing=best, interrupted=best.interrupted)
+
+    def explain_owner(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "default",
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> PendingPods:
+        """Explain the pods of a workload, such as `("deployment", "web")`, by cause. Raises QuestionError."""
+        from bayplan.answers.insight.questions.pending import explain_all
+        from bayplan.answers.insight.questions.workload import missing_pods
+
+        self.world.reset()
+        known = kind_called(kind)
+        if known not in WORKLOADS:
+            kinds = ", ".join(workload.singular for workload in WORKLOADS)
+            raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
+        pods = owned_by(self.snapshot, self._pods, known, namespace, name)
+        if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
+            hint = others_called(self.snapshot, self._pods, known, namespace, name)
+            raise QuestionError(
+                f"there is no {known.singular} {namespace}/{name} with pods in {self.snapshot.title}{hint}"
+            )
+        what = f"{known.singular} {namespace}/{name}"
+        found = explain_all(
+            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
+        )
+        return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
+
+    def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
+        """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
+        from bayplan.answers.insight.questions.why_not import why_not
+
+        self.world.reset()
+        return why_not(self.world, self.pod(pod), node, progress, self._trials.confirm)
+
+    def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
+        """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
+        from bayplan.answers.insight.questions.fit import Fit, fit
+
+        self.world.reset()
+        try:
+            expansion = self._manifests(progress).deploy(objects)
+        except Stopped:
+            return Fit((), shown, interrupted=True)
+        return fit(self.world, expansion, shown=shown, progress=progress)
+
+    def what_if(
+        self,
+        changes: Changes | None = None,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        *,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> WhatIf:
+        """Return which pods change after changes of the cluster, and the utilization before and after.
+
+        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `shown`: as
+        for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
+        """
+        from bayplan.answers.insight.questions.edits import Changes
+        from bayplan.answers.insight.questions.what_if import what_if
+
+        self.world.reset()
+        other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
+        return what_if(
+            self.world,
+            other,
+            self.snapshot,
+            changes or Changes(),
+            self.seed,
+            self.limits,
+            shown=shown,
+            progress=progress,
+        )
+
+    def balance(
+        self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000, shown: int = 20
+    ) -> Balance:
+        """Return how evenly the cluster is used, what is stranded, and the largest pods and the largest gang that fit.
+
+        The members of the gang are like a pod (`namespace/name`), or like the first pod of `objects` (documents); by
+        default, they have the typical requests of the cluster's pods. `most`: the largest gang that is tried.
+        `shown`: as for `capacity`. Raises QuestionError.
+        """
+        from bayplan.answers.insight.questions.balance import balance
+        from bayplan.answers.insight.questions.documents import pending_copy, pod_document
+
+        self.world.reset()
+        pod = None if like is None else pod_document(pending_copy(self.pod(like)))
+        if like is None:
+            expansion = self._manifests().expand(objects)
+            pod = next(iter(expansion.pods), None)
+        return balance(self.world, most, pod, shown)
+
+    def scale_up(
+        self,
+        objects: Iterable[Mapping[str, Any]] | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        pools: Sequence[str] = (),
+        most: int = MOST_NEW_NODES,
+        price_of: Callable[[Mapping[str, str]], float | None] = lambda _: None,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> ScaleUp:
+        """Return how many new nodes of which pool would be enough for the pending pods with `matches`.
+
+        With `objects` (documents), for the pods of these. `pools`: those that may grow; by default, all. `most`: the
+        most new nodes of a pool. `price_of`: the dollars for an hour of a node with some labels. `shown` and
+        `progress`: as for `capacity`. Raises QuestionError.
+        """
+        from bayplan.answers.insight.questions.node_groups import node_groups
+        from bayplan.answers.insight.questions.node_search import PoolLimits
+        from bayplan.answers.insight.questions.scale_up import scale_up
+
+        self.world.reset()
+        known = {group.pool for group in node_groups(self.world)}
+        for pool in pools:
+            if pool not in known:
+                raise QuestionError(
+                    f"there is no pool {pool} in {self.snapshot.title}{did_you_mean(pool, sorted(known))}"
+                )
+        expansion = None if objects is None else self._manifests(progress).expand(objects)
+        limits = PoolLimits(most, price_of)
+        return scale_up(
+            self.world, expansion, pools=pools, matches=matches, limits=limits, shown=shown, progress=progress
+        )
+
+    def usage(
+        self,
+        namespace: str | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        by: Sequence[str] = (),
+        shown: int = 20,
+    ) -> Requests:
+        """Return what pods request, by `namespace`, `workload` and `priority`, or only `by` some of these.
+
+        `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping or namespace.
+        """
+        from bayplan.answers.insight.questions.usage import GROUPINGS, usage
+
+        for grouping in by:
+            if grouping not in GROUPINGS:
+                raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
+        self.world.reset()
+        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
+        pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
+        return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
+
+    def doctor(self, namespace: str | None = None, *, shown: int = 20, progress: Progress = silent) -> Doctor:
+        """Return what is wrong now: schedulers, why pods wait, what holds the room, and what would place most.
+
+        `namespace`: whose pods count; by default, all. Raises QuestionError for one that doesn't exist.
+        """
+        from bayplan.answers.insight.questions.doctor import doctor
+
+        pending = self.explain_all(namespace, shown=shown, progress=progress)
+        usage = self.usage(by=["workload"])
+        pods = [pod for pod in self._pods.values() if namespace in {None, pod.namespace}]
+        return doctor(self.world, pods, pending, usage, shown)
+
+    def upgrade_preview(
+        self,
+        after: FeatureGates,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        settings: Sequence[str] = (),
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> UpgradePreview:
+        """Return what the version and the feature gates of `after` decide differently from those of this scheduler.
+
+        `matches` chooses pods. `settings`: lines about what is set and `after` doesn't have. `shown`: as for
+        `capacity`. Raises ConfigurationError if the configuration isn't one of that version.
+        """
+        from bayplan.answers.insight.questions.upgrade_preview import schedulers, upgrade_preview
+
+        both = (self.gates, after)
+        return upgrade_preview(
+            self.snapshot,
+            schedulers(self.snapshot, self.configuration, self.plugins, both, self.seed),
+            both,
+            settings=settings,
+            matches=matches,
+            shown=shown,
+            progress=progress,
+        )
+
+    def diff(self, other: Insight, names: tuple[str, str] = ("A", "B"), *, shown: int = 20) -> Difference:
+        """Return what changes from this cluster and scheduler to another one's: nodes, pods and the utilization.
+
+        Ask with two snapshots, or with two configurations for one. `names`: what the answer calls them. `shown`:
+        as for `capacity`.
+        """
+        from bayplan.answers.insight.questions.diff import diff
+
+        self.world.reset()
+        other.world.reset()
+        return diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
+
+    def capacity(
+        self,
+        *kinds: Iterable[Mapping[str, Any]],
+        ratio: Sequence[int] = (),
+        most: int | None = None,
+        preempt: bool = False,
+        labels: Sequence[str] = (),
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Capacity:
+        """Return how many more pods fit. Each of `kinds` are the manifests (documents) of one kind of pods.
+
+        All pods of a kind's manifests are one copy of it; workloads count with one replica. `ratio`: the copies of each
+        kind in a set, by default one. `most`: the number of sets after which to stop. `preempt`: whether the pods may
+        evict others. `labels`: node labels to group by. `shown`: rows in tables. `progress` may raise Stopped; the
+        answer then has what is known so far. Raises QuestionError.
+        """
+        from bayplan.answers.insight.questions.capacity import capacity, demand_of, one_replica
+
+        if ratio and len(ratio) != len(kinds):
+            raise QuestionError(
+                f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods"
+            )
+        self.world.reset()
+        demands = []
+        for number, objects in enumerate(kinds):
+            documents = [one_replica(document) for document in flattened(objects)]
+            expansion = self._manifests().expand(documents)
+            demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
+        return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
+
+    def drain(
+        self,
+        nodes: Sequence[str],
+        *,
+        ignore_daemonsets: bool = False,
+        delete_emptydir_data: bool = False,
+        force: bool = False,
+        at_once: bool = False,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Drain:
+        """Return what `kubectl drain` of nodes with these flags leads to. Raises QuestionError for an unknown node.
+
+        All nodes are cordoned first. Then they are drained one after the other, as kubectl does, or all `at_once`.
+        `shown` and `progress`: as for `capacity`.
+        """
+        from bayplan.answers.insight.nodes import no_node
+        from bayplan.answers.insight.questions.drain import drain
+        from bayplan.answers.insight.questions.drain_rules import DrainRules
+
+        for name in nodes:
+            if self.world.state.nodes.position(name) is None:
+                raise QuestionError(no_node(name, self.nodes(), f" in {self.snapshot.title}"))
+        self.world.reset()
+        rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
+        names = list(dict.fromkeys(nodes))
+        return drain(self.world, names, rules, at_once=at_once, shown=shown, progress=progress)
+
+    def shrink(
+        self,
+        matches: Callable[[Mapping[str, str]], bool] = lambda _: True,
+        *,
+        delete_emptydir_data: bool = False,
+        force: bool = False,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Shrink:
+        """Return the largest set of nodes found that can go with every pod still placed, and what holds the others.
+
+        `matches`: which nodes may go, by their labels. The flags are those of `kubectl drain`; pods of DaemonSets are
+        always ignored. `shown` and `progress`: as for `capacity`.
+        """
+        from bayplan.answers.insight.questions.drain_rules import DrainRules
+        from bayplan.answers.insight.questions.shrink import shrink
+
+        self.world.reset()
+        rules = DrainRules(True, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
+        return shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
+
+    def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
+        """Return the names of the nodes whose labels match, in the order of the names."""
+        self.world.reset()
+        known = self.world.state.objects[NODE]
+        return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))
+
+    def _manifests(self, progress: Progress = silent) -> Manifests:
+        from bayplan.answers.insight.manifests import Manifests  # imports the embedded API server
+
+        return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+
+    @property
+    def _trials(self) -> FurtherTrials:
+        from bayplan.answers.insight.questions.further_trials import FurtherTrials
+
+        return FurtherTrials(self.snapshot, self.seed, self.limits)
+
+    def pod(self, key: str) -> PodInfo:
+        """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
+        pod = self.world.pod(key)
+        if pod is not None:
+            return pod
+        from bayplan.answers.insight.absent_pods import why_absent
+
+        raise QuestionError(why_absent(self.snapshot, self.world, key))
+
+    @property
+    def _pods(self) -> Mapping[str, PodInfo]:
+        return self.world.state.objects[POD]

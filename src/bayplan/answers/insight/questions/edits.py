@@ -1,0 +1,256 @@
+"""Hypothetical changes of a cluster: nodes that come, go or change, workloads that scale, objects that are added."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from bayplan.answers.insight.answers import QuestionError, plural
+from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
+from bayplan.answers.insight.questions.draft import Draft
+from bayplan.answers.insight.questions.following import let_controllers_follow
+from bayplan.answers.insight.questions.node_changes import (
+    add_nodes,
+    change_nodes,
+    cordon,
+    label,
+    remove_node,
+    taint,
+    taints_without,
+    uncordon,
+)
+from bayplan.answers.insight.questions.portable import Patch, PortableChange, checked, patched
+from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.insight.sources.documents import identify
+from bayplan.answers.simulation.owners import controller_of
+from bayplan.answers.simulation.world import World
+from bayplan.core.api import kinds
+from bayplan.core.api.kinds import Kind
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_info import PodInfo
+
+NOT_READY = "node.kubernetes.io/not-ready"
+_SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,30})")
+_SCALABLE = (kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.REPLICATION_CONTROLLER, kinds.STATEFUL_SET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes of a cluster. They are made in the order of these fields; each entry is written as for `bayplan what-if`.
+
+    Nodes are given by name, or by a label selector such as `pool=web`. Pods of removed nodes, pods that a NoExecute
+    taint of a node or a device evicts, and deleted pods are created again by their controllers, without a node; pods
+    without a controller are gone. Pods that are being deleted have been replaced already: to delete one is to force its
+    deletion. DaemonSets get and lose pods as their nodes change, and pods that a quota refused are created if it allows
+    them now.
+    """
+
+    remove_nodes: Sequence[str] = ()
+    """Nodes."""
+    add_nodes: Sequence[str] = ()
+    """`3xlike:node-a`: new nodes with the labels, taints and size of another one, and the pods of its DaemonSets. They
+    are called `node-a-new-1` and so on."""
+    uncordon: Sequence[str] = ()
+    """Nodes."""
+    cordon: Sequence[str] = ()
+    """Nodes."""
+    labels: Sequence[tuple[str, str]] = ()
+    """A node, and `key=value`, or `key-` to remove the label."""
+    taints: Sequence[tuple[str, str]] = ()
+    """A node, and `key=value:Effect` or `key:Effect`; with `-` at the end, or as `key-`, to remove the taint."""
+    delete_pods: Sequence[str] = ()
+    """Pods: `namespace/name`, or a name in `namespace`."""
+    scale: Sequence[str] = ()
+    """`deployment/web=40`; also ReplicaSets, ReplicationControllers and StatefulSets, in `namespace`."""
+    objects: Iterable[Mapping[str, Any]] = ()
+    """New objects, as documents, with the pods of workloads. Other objects that exist are replaced."""
+    portable: Sequence[PortableChange] = ()
+    """Changes of single objects, such as those that `explain` has found to help."""
+    replace_all: bool = False
+    """Whether placed pods are placed anew, but for those of DaemonSets, static pods and pods of other schedulers."""
+    namespace: str = "default"
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now."""
+
+    snapshot: Snapshot
+    steps: tuple[str, ...]
+    new_claims: tuple[str, ...]
+
+
+def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, room: Room | None = None) -> Edited:
+    """Return the snapshot with the changes. `world` holds the snapshot, and `room` is what may be created.
+
+    Raises QuestionError for impossible changes, and LimitError.
+    """
+    draft = Draft(world, snapshot, room or Room())
+    for node in changes.remove_nodes:
+        change_nodes(draft, "remove node", node, remove_node)
+    for text in changes.add_nodes:
+        add_nodes(draft, text)
+    for node in changes.uncordon:
+        change_nodes(draft, "uncordon", node, uncordon)
+    for node in changes.cordon:
+        change_nodes(draft, "cordon", node, cordon)
+    for node, text in changes.labels:
+        change_nodes(draft, "label", node, label, text)
+    for node, text in changes.taints:
+        change_nodes(draft, "taint", node, taint, text)
+    editor = _Editor(draft, changes.namespace, seed)
+    for pod in changes.delete_pods:
+        editor.delete_pod(pod)
+    for text in changes.scale:
+        editor.scale(text)
+    editor.add_objects(changes.objects)
+    for change in changes.portable:
+        editor.change_objects(change)
+    let_controllers_follow(draft, snapshot, seed)
+    if changes.replace_all:
+        draft.steps.append("place all pods anew")
+    return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind())
+
+
+class _Editor:
+    """Changes pods, workloads and other objects of a draft."""
+
+    def __init__(self, draft: Draft, namespace: str, seed: int) -> None:
+        self._draft = draft
+        self._namespace = namespace
+        self._seed = seed
+        self._changed: list[tuple[Kind, str]] = []
+        """The objects that manifests and other changes have added or changed."""
+
+    def delete_pod(self, given: str) -> None:
+        """Delete a pod; its controller creates another one."""
+        name = given.removeprefix("pod/")
+        key = name if "/" in name else f"{self._namespace}/{name}"
+        pod = self._draft.world.pod(key)
+        if pod is None or key not in self._draft.snapshot.of_kind(kinds.POD):
+            raise QuestionError(f"there is no pod {key} to delete")
+        self._draft.evict([pod])
+        self._draft.steps.append(f"{'force-delete' if pod.terminating else 'delete'} pod {key}")
+
+    def scale(self, text: str) -> None:
+        """Change the number of a workload's pods."""
+        from bayplan_devcluster.controllers.replicaset import scale_down_order
+        from bayplan_devcluster.controllers.stateful_pods import parent_and_ordinal
+
+        match = _SCALE.fullmatch(text)
+        kind = kind_called(match[1]) if match is not None else None
+        if match is None or kind not in _SCALABLE:
+            types = ", ".join(scalable.singular for scalable in _SCALABLE)
+            raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {types}")
+        name, number = match[2], int(match[3])
+        document = self._draft.snapshot.document(kind, f"{self._namespace}/{name}")
+        if document is None:
+            placed = self._draft.world.state.objects[kinds.POD]
+            hint = others_called(self._draft.snapshot, placed, kind, self._namespace, name)
+            raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}{hint}")
+        pods = [pod for pod in self._owned(kind, name) if not pod.terminating]
+        self._draft.room.check(f"scale {text}", pods=number - len(pods))
+        document["spec"]["replicas"] = number
+        self._draft.change(document)
+        if kind is kinds.STATEFUL_SET:
+            start = (document["spec"].get("ordinals") or {}).get("start", 0)
+            self._draft.remove([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= start + number])
+        elif number < len(pods):
+            objects = [pod.object for pod in pods]
+            doomed = {pod.metadata.name for pod in scale_down_order(objects, objects)[: len(pods) - number]}
+            self._draft.remove([pod for pod in pods if pod.name in doomed])
+            if kind is kinds.DEPLOYMENT:
+                self._count_fewer(pod for pod in pods if pod.name in doomed)
+        elif kind is kinds.DEPLOYMENT and (newest := newest_replica_set(self._draft.snapshot, document["metadata"])):
+            newest["spec"]["replicas"] = (newest["spec"].get("replicas") or 0) + number - len(pods)
+            self._draft.change(newest)
+        refused = self._add_missing(kind, document) if number > len(pods) or kind is kinds.STATEFUL_SET else ""
+        self._draft.steps.append(
+            f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}{refused}"
+        )
+
+    def _owned(self, kind: Kind, name: str) -> list[PodInfo]:
+        pods = owned_by(self._draft.snapshot, self._draft.world.state.objects[kinds.POD], kind, self._namespace, name)
+        return [pod for pod in pods if pod.key in self._draft.snapshot.of_kind(kinds.POD)]
+
+    def _count_fewer(self, gone: Iterable[PodInfo]) -> None:
+        """Let the ReplicaSets of a Deployment want fewer pods."""
+        owners = Counter(owner.name for pod in gone if (owner := controller_of(pod)) is not None)
+        for name, number in owners.items():
+            document = self._draft.snapshot.document(kinds.REPLICA_SET, f"{self._namespace}/{name}")
+            if document is not None:
+                document["spec"]["replicas"] = max((document["spec"].get("replicas") or 0) - number, 0)
+                self._draft.change(document)
+
+    def _add_missing(self, kind: Kind, document: dict[str, Any]) -> str:
+        """Add the pods that a workload lacks. Returns what to add to the step if the API server refuses some."""
+        from bayplan.answers.insight.manifests import Manifests
+
+        expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).missing(kind, document)
+        self._changed += self._draft.add(expansion)
+        refused = expansion.refused_pods
+        return f" ({plural(len(refused), 'pod')} refused: {refused[0].message})" if refused else ""
+
+    def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Add objects with the pods of workloads."""
+        documents = list(objects)
+        steps = []
+        for document in documents:
+            prefix = (document.get("metadata") or {}).get("generateName")
+            named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
+            kind, key, _ = identify(named)
+            known = key in self._draft.snapshot.of_kind(kind)
+            steps.append(f"{'change' if known else 'add'} {kind.singular} {key}")
+            if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
+                hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
+                raise QuestionError(f"{kind.singular} {key} exists already{hint}")
+        self._draft.steps += [*steps, *self._create(documents)]
+
+    def change_objects(self, change: PortableChange) -> None:
+        """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
+        size = sum(len(encode(document)) for document in change.new)
+        self._draft.room.count(change.text, objects=len(change.new), memory=size)
+        steps = [*self._draft.steps, change.text]
+        if change.like:
+            (name,) = add_nodes(self._draft, f"like:{change.like}")
+            node = Patch(kinds.NODE.kind, (name,), change.node)
+        for patch in (*change.patches, *([node] if change.like else [])):
+            self._draft.room.count(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
+            self._draft.snapshot = self._draft.snapshot.but(change=list(self._patched(patch)))
+        for document in change.new:
+            kind, key, _ = identify(checked(document))
+            self._draft.put(kind, key, document)
+            self._changed.append((kind, key))
+        for key in change.delete:
+            self.delete_pod(key)
+        self._draft.steps = steps
+
+    def _patched(self, patch: Patch) -> Iterator[dict[str, Any]]:
+        for kind, key, document in patched(self._draft.snapshot, patch):
+            self._draft.room.progress(f"change {kind.singular} {key}")
+            self._changed.append((kind, key))
+            yield document
+
+    def claims_to_bind(self) -> tuple[str, ...]:
+        """The keys of claims that controllers may bind now: new and changed ones; all, if there are other volumes."""
+        if any(kind is kinds.PERSISTENT_VOLUME for kind, _ in self._changed):
+            return tuple(self._draft.snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM))
+        return tuple(key for kind, key in self._changed if kind is kinds.PERSISTENT_VOLUME_CLAIM)
+
+    def _create(self, documents: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Add what manifests lead to, as far as it doesn't exist. Returns the rules about nodes that aren't run."""
+        from bayplan.answers.insight.manifests import Manifests
+
+        expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
+        for document in expansion.objects:
+            if identify(document)[0] is kinds.NODE:  # a new node of an API server isn't ready
+                document["spec"]["taints"] = taints_without(document, NOT_READY)
+        self._changed += self._draft.add(expansion)
+        return expansion.not_run

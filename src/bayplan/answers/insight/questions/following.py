@@ -1,0 +1,186 @@
+"""What controllers do after a change of the cluster, besides replacing pods.
+
+Pods of tainted devices are evicted, DaemonSets follow their nodes, and workloads that a quota kept from having all of
+their pods create those that it allows now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from lightkube.models.resource_v1 import DeviceTaint, ResourceSlice
+from msgspec.structs import replace
+
+from bayplan.answers.insight.owners import WORKLOADS
+from bayplan.answers.insight.questions.draft import Draft
+from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.insight.tables import grouped
+from bayplan.answers.simulation.claims import claims_of
+from bayplan.answers.simulation.owners import controller_of, references_in
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEVICE_TAINT_RULE,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_QUOTA,
+    RESOURCE_SLICE,
+    Kind,
+)
+from bayplan.core.api.objects import convert, decode
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.devices.claims import allocation_of, results_of
+from bayplan.core.devices.slices import PoolId
+
+if TYPE_CHECKING:
+    from bayplan_devcluster.controllers.served import Pod
+
+
+def let_controllers_follow(draft: Draft, before: Snapshot, seed: int) -> None:
+    """Change a draft as controllers do after its changes. `before`: the snapshot without them."""
+    _evict_from_devices(draft, before)
+    _follow_nodes(draft, before, seed)
+    _use_quotas(draft, before, seed)
+
+
+# Devices
+
+
+def _evict_from_devices(draft: Draft, before: Snapshot) -> None:
+    """Evict the pods whose devices have new NoExecute taints that their claims don't tolerate for ever."""
+    kinds = RESOURCE_SLICE, DEVICE_TAINT_RULE
+    if not draft.world.state.objects[RESOURCE_CLAIM] or all(
+        before.of_kind(kind) is draft.snapshot.of_kind(kind) for kind in kinds
+    ):
+        return
+    old, new = (_Evictions(draft.world, snapshot) for snapshot in (before, draft.snapshot))
+    pods = draft.world.state.objects[POD].values()
+    known = draft.snapshot.of_kind(POD)
+    doomed = [pod for pod in pods if pod.node_name and pod.key in known and not pod.terminating]
+    draft.displace([pod for pod in doomed if new.concern(pod) and not old.concern(pod)])
+
+
+class _Evictions:
+    """The device taints of a snapshot that evict pods."""
+
+    def __init__(self, world: World, snapshot: Snapshot) -> None:
+        from bayplan_devcluster.controllers.device_taints import evicting_rules
+
+        self._world = world
+        decoded = (decode(RESOURCE_SLICE.type, raw) for raw in snapshot.of_kind(RESOURCE_SLICE).values())
+        self._slices = grouped((PoolId(each.spec.driver, each.spec.pool.name), each) for each in decoded)
+        rules = (decode(DEVICE_TAINT_RULE.type, raw) for raw in snapshot.of_kind(DEVICE_TAINT_RULE).values())
+        self._rules = evicting_rules(rules) if world.gates.enabled("DRADeviceTaintRules") else []
+        self._rules = [rule._replace(taint=self._timed(rule.taint)) for rule in self._rules]
+
+    def concern(self, pod: PodInfo) -> bool:
+        """Whether a device of the pod has a taint that evicts it, at once or later."""
+        from bayplan_devcluster.controllers.device_taints import end_of_toleration, evicting_taints
+
+        for claim in claims_of(self._world, pod):
+            for result in results_of(allocation_of(claim)):
+                slices = self._slices.get(PoolId(result.driver, result.pool), [])
+                for taint, _ in evicting_taints(result, slices, self._rules, self._timed):
+                    if end_of_toleration(result, taint) is not None:
+                        return True
+        return False
+
+    def _timed(self, taint: DeviceTaint, _: ResourceSlice | None = None) -> DeviceTaint:
+        return taint if taint.timeAdded is not None else replace(taint, timeAdded=self._world.handle.time)
+
+
+# Nodes
+
+
+def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
+    """Let DaemonSets get pods on nodes that they run on now, and lose those on nodes where they no longer may stay."""
+    old, new = before.of_kind(NODE), draft.snapshot.of_kind(NODE)
+    changed = {name: decode(NODE.type, raw) for name, raw in new.items() if old.get(name) is not raw}
+    sets = draft.snapshot.of_kind(DAEMON_SET)
+    if not changed or not sets:
+        return
+    from bayplan.answers.insight.manifests import Manifests
+    from bayplan_devcluster.controllers.daemon_pods import Eligibility
+
+    pods = _daemon_pods(draft.snapshot)
+    for key in sets:
+        document = draft.snapshot.document(DAEMON_SET, key)
+        assert document is not None
+        namespace, _, name = key.partition("/")
+        own = pods.get((namespace, name), {})
+        eligible = Eligibility.of(convert(DAEMON_SET.type, document))
+        verdicts = {node: eligible.judge(obj) for node, obj in changed.items()}
+        draft.remove([pod for node, verdict in verdicts.items() if not verdict.stay for pod in own.get(node, ())])
+        wanted = [node for node, verdict in verdicts.items() if verdict.run and node not in own]
+        if wanted:
+            draft.add(Manifests(draft.snapshot, seed, draft.room).daemon_pods(document, wanted))
+
+
+def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, list[PodInfo]]]:
+    """The pods of each DaemonSet by node."""
+    from bayplan_devcluster.controllers.daemon_pods import target_node
+
+    found: dict[tuple[str, str], dict[str, list[PodInfo]]] = {}
+    for raw in snapshot.of_kind(POD).values():
+        if b"DaemonSet" not in raw:
+            continue
+        try:
+            pod = PodInfo.from_raw(raw)
+        except ValueError:
+            continue  # it is left out of every answer, with a warning
+        owner, obj = controller_of(pod), cast("Pod", pod.object)
+        node = target_node(obj)
+        if owner is not None and owner.kind == DAEMON_SET.kind and node is not None:
+            found.setdefault((pod.namespace, owner.name), {}).setdefault(node, []).append(pod)
+    return found
+
+
+# Quotas
+
+
+def _use_quotas(draft: Draft, before: Snapshot, seed: int) -> None:
+    """Let workloads create the pods that a quota refused before, and allows now."""
+    namespaces = {key.partition("/")[0] for key in before.of_kind(RESOURCE_QUOTA)}
+    for namespace in sorted(namespaces):
+        if not _may_allow_more(before, draft.snapshot, namespace):
+            continue
+        from bayplan.answers.insight.manifests import Manifests
+
+        refused = Manifests(before, seed)
+        allowed = Manifests(draft.snapshot, seed, draft.room)
+        for kind, document in list(_workloads(draft.snapshot, namespace)):
+            lacked = refused.missing(kind, document).refused_pods
+            if lacked:
+                more = allowed.missing(kind, document)
+                more.pods[len(lacked) :] = []
+                draft.add(more)
+
+
+def _may_allow_more(before: Snapshot, now: Snapshot, namespace: str) -> bool:
+    """Whether a quota of a namespace, or a pod that it counts, is another one or gone."""
+    prefix = f"{namespace}/"
+    return any(
+        raw is not now.of_kind(kind).get(key)
+        for kind in (RESOURCE_QUOTA, POD)
+        if before.of_kind(kind) is not now.of_kind(kind)
+        for key, raw in before.of_kind(kind).items()
+        if key.startswith(prefix)
+    )
+
+
+def _workloads(snapshot: Snapshot, namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
+    """The workloads of a namespace that no other one makes."""
+    for kind in WORKLOADS:
+        if kind is CRON_JOB:
+            continue
+        for key, raw in sorted(snapshot.of_kind(kind).items()):
+            controlled = any(owner.controller for owner in references_in(raw))
+            if key.startswith(f"{namespace}/") and not (controlled and kind in {REPLICA_SET, JOB}):
+                document = snapshot.document(kind, key)
+                assert document is not None
+                yield kind, document

@@ -1,0 +1,128 @@
+"""what-if: which pods would be placed, pending or elsewhere after changes of the cluster or the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from bayplan.answers.insight.answers import Progress, listed, plural, silent
+from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.insight.questions.comparing import changes_table, summary
+from bayplan.answers.insight.questions.edits import Changes, edited
+from bayplan.answers.insight.questions.new_objects import bind_immediately
+from bayplan.answers.insight.questions.outcomes import (
+    OutcomeComparison,
+    PodChange,
+    after_scheduling,
+    by_workload,
+    compare,
+    pending_in,
+)
+from bayplan.answers.insight.questions.replacing import by_workload_in_turn, replace_all, stays
+from bayplan.answers.insight.questions.utilization import before_and_after
+from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf(OutcomeComparison):
+    """How a cluster differs after hypothetical changes.
+
+    `steps`: the changes, in the order in which they were made. `emptied`: nodes on which only pods of DaemonSets and
+    static pods are left.
+    """
+
+    steps: tuple[str, ...]
+    emptied: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """See Answer. `summary`: what changes, in one sentence."""
+        return {"summary": summary(self._changed(), self.pending), **OutcomeComparison.to_dict(self)}
+
+    def _changed(self) -> list[PodChange]:
+        """The pods that don't only have another message."""
+        return [pod for pod in self.pods if pod.states != ("pending", "pending")]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return a sentence, the changes, the workloads and pods, and the utilization."""
+        changed = self.pods if wide else self._changed()
+        names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
+        emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
+        return Lines(
+            Text(summary(changed, self.pending), style="bold"),
+            Text(f"if you {', then '.join(self.steps)}"),
+            *emptied,
+            *changes_table(changed, self.workloads, self.shown, wide=wide),
+            Text(),
+            before_and_after(self.before, self.after, ("BEFORE", "AFTER")),
+        )
+
+
+def what_if(
+    world: World,
+    other: World,
+    snapshot: Snapshot,
+    changes: Changes,
+    seed: int = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    *,
+    shown: int = 20,
+    observe: Callable[[World], object] = lambda _: None,
+    progress: Progress = silent,
+) -> WhatIf:
+    """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
+
+    `other` may be the same world, and then ends as it began. `observe` is called with the world of each side after its
+    pending pods have been attempted, first with the unchanged one. Raises QuestionError for impossible changes,
+    LimitError, and Stopped if `progress` does.
+    """
+    edit = edited(world, snapshot, changes, seed, Room(limits, progress))
+    used: list[frozenset[str]] = []
+
+    def look(seen: World) -> None:
+        used.append(nodes_in_use(seen))
+        observe(seen)
+
+    before, usage_before = after_scheduling(world, look, progress)
+    now = world.handle.time
+    other.move(edit.snapshot.documents, now)
+    try:
+        for key in edit.new_claims:
+            if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
+                bind_immediately(other, key)
+        left = frozenset(other.state.table.row_of)
+        with other.what_if():
+            if changes.replace_all:
+                replace_all(other)
+            order = partial(by_workload_in_turn, other) if changes.replace_all else None
+            after, usage_after = after_scheduling(other, look, progress, order)
+    finally:
+        if other is world:
+            world.move(snapshot.documents, now)
+    steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
+    pods = compare(before, after)
+    return WhatIf(
+        steps=steps,
+        emptied=tuple(sorted((used[0] - used[1]) & left)),
+        pods=pods,
+        workloads=by_workload(pods, before, after),
+        pending=pending_in(after),
+        before=usage_before,
+        after=usage_after,
+        shown=shown,
+    )
+
+
+def nodes_in_use(world: World) -> frozenset[str]:
+    """Return the names of the nodes that have pods other than those of DaemonSets and static ones."""
+    nodes = world.state.nodes
+    rows = np.flatnonzero(nodes.live & (nodes.pod_count > 0)).tolist()
+    return frozenset(nodes.name(row) for row in rows if not all(map(stays, nodes.pods(row))))

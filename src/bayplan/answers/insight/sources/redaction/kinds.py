@@ -1,0 +1,312 @@
+"""The fields that a redacted snapshot keeps, by kind, each with the rule that replaces the names in it.
+
+They are the fields that scheduling depends on, and those that the questions about a cluster need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayplan.answers.insight.sources.redaction.names import Names, Rule
+from bayplan.answers.insight.sources.redaction.pods import (
+    CLAIM_REFERENCES,
+    CLAIM_SPEC,
+    CLAIM_STATUSES,
+    DISKS,
+    PATH,
+    POD_SPEC,
+    POD_STATUS,
+    TEMPLATE,
+)
+from bayplan.answers.insight.sources.redaction.rules import (
+    CONDITIONS,
+    NODE_SELECTOR,
+    SELECTOR,
+    amounts,
+    attributes,
+    by_name,
+    by_resource,
+    claim_name,
+    claim_ref,
+    condition,
+    constant,
+    disk,
+    each,
+    expression,
+    fields,
+    keep,
+    key,
+    keyed,
+    labels,
+    name,
+    node_image,
+    numbers,
+    obj,
+    quota,
+    request,
+    verbatim,
+    verbatims,
+)
+from bayplan.core.devices.claims import POD_GROUP_RESOURCE
+
+_WORKLOAD_SPEC = fields(
+    "replicas minReadySeconds paused suspend strategy updateStrategy podManagementPolicy ordinals "
+    "parallelism completions completionMode backoffLimit",
+    selector=SELECTOR,
+    template=TEMPLATE,
+    serviceName=name("service"),
+    volumeClaimTemplates=each(fields(metadata=fields(name=name("volume"), labels=labels), spec=CLAIM_SPEC)),
+)
+_PV_SPEC = fields(
+    "accessModes persistentVolumeReclaimPolicy volumeMode",
+    capacity=amounts,
+    storageClassName=name("storageclass"),
+    claimRef=claim_ref,
+    nodeAffinity=fields(required=NODE_SELECTOR),
+    csi=fields("readOnly", driver=verbatim, volumeHandle=disk),
+    local=PATH,
+    **DISKS,
+)
+_TOPOLOGY_TERM = fields(matchLabelExpressions=each(keyed))
+_CAPACITY = by_resource(keep)
+_SELECTORS = each(fields(cel=fields(expression=expression)))
+_EXACT = {
+    "deviceClassName": name("deviceclass"),
+    "selectors": _SELECTORS,
+    "allocationMode": keep,
+    "count": keep,
+    "adminAccess": keep,
+    "tolerations": each(keyed),
+    "capacity": fields(requests=_CAPACITY),
+    "derivedAttributes": each(fields(name=verbatim, expression=expression)),
+}
+_DEVICE_CLAIM = fields(
+    devices=fields(
+        requests=each(
+            fields(name=request, exactly=fields(**_EXACT), firstAvailable=each(fields(name=request, **_EXACT)))
+        ),
+        constraints=each(fields(requests=each(request), matchAttribute=verbatim, distinctAttribute=verbatim)),
+    )
+)
+_POOL = name("pool")
+_DEVICE_NAME = name("device")
+_SHARE = name("share")
+_ALLOCATION = fields(
+    "allocationTimestamp",
+    devices=fields(
+        results=each(
+            fields(
+                "adminAccess",
+                request=request,
+                driver=verbatim,
+                pool=_POOL,
+                device=_DEVICE_NAME,
+                consumedCapacity=_CAPACITY,
+                shareID=_SHARE,
+                tolerations=each(keyed),
+                bindingConditions=each(condition),
+                bindingFailureConditions=each(condition),
+            )
+        )
+    ),
+    nodeSelector=NODE_SELECTOR,
+)
+_COUNTERS = by_name("counter", fields("value"))
+_DEVICE = fields(
+    "allNodes allowMultipleAllocations bindsToNode",
+    name=_DEVICE_NAME,
+    attributes=attributes,
+    capacity=by_resource(keep),
+    consumesCounters=each(
+        fields(counterSet=name("counterset"), counters=_COUNTERS, compatibilityGroups=each(name("devicegroup")))
+    ),
+    taints=each(keyed),
+    nodeName=name("node"),
+    nodeSelector=NODE_SELECTOR,
+    bindingConditions=each(condition),
+    bindingFailureConditions=each(condition),
+    nodeAllocatableResourceMappings=by_resource(fields("allocationMultiplier", capacityKey=verbatim)),
+    nodeAllocatableResources=by_resource(
+        fields(
+            mapping=fields("capacityMultiplier deviceMultiplier", capacityKey=verbatim),
+            overhead=fields("perPod perContainer"),
+        )
+    ),
+)
+
+
+def _disrupted(value: Any, names: Names) -> Any:
+    return {names.new("pod", pod): time for pod, time in value.items()} if isinstance(value, dict) else None
+
+
+def _budget_status(value: Any, names: Names) -> Any:
+    kept = numbers(value, names)
+    return kept and kept | (fields(disruptedPods=_disrupted)(value, names) or {})
+
+
+def _consumer(value: Any, names: Names) -> Any:
+    """A consumer of a claim: a pod, a PodGroup, or another object, which is as good as a pod that is gone."""
+    if isinstance(value, dict) and value.get("resource") == POD_GROUP_RESOURCE:
+        return fields(apiGroup=verbatim, resource=verbatim, name=name("podgroup"), uid=name("uid"))(value, names)
+    kept = fields(name=name("pod"), uid=name("uid"))(value, names)
+    return None if kept is None else {**kept, "resource": "pods" if value.get("resource") == "pods" else "others"}
+
+
+def _workload(domain: str) -> Rule:
+    return obj(domain, spec=_WORKLOAD_SPEC, status=numbers)
+
+
+FIELDS: Mapping[tuple[str, str], Rule] = {
+    ("", "pods"): obj("pod", spec=POD_SPEC, status=POD_STATUS),
+    ("", "nodes"): obj(
+        "node",
+        spec=fields(
+            "unschedulable",
+            taints=each(keyed),
+            podPreemptionPolicy=fields(disableResizePreemption=each(name("owner"))),
+        ),
+        status=fields(
+            allocatable=amounts,
+            capacity=amounts,
+            conditions=CONDITIONS,
+            declaredFeatures=verbatims,
+            images=each(fields("sizeBytes", names=each(node_image))),
+        ),
+    ),
+    ("", "namespaces"): obj("namespace", status=fields("phase")),
+    ("", "persistentvolumes"): obj("pv", spec=_PV_SPEC, status=fields("phase")),
+    ("", "persistentvolumeclaims"): obj(
+        "claim", named=claim_name, spec=CLAIM_SPEC, status=fields("phase accessModes", capacity=amounts)
+    ),
+    ("", "services"): obj("service", spec=fields("type", selector=labels, clusterIP=constant("None"))),
+    ("", "replicationcontrollers"): obj(
+        "replicationcontroller", spec=fields("replicas", selector=labels, template=TEMPLATE), status=numbers
+    ),
+    ("", "limitranges"): obj(
+        "limitrange",
+        spec=fields(
+            limits=each(
+                fields(
+                    "type",
+                    max=amounts,
+                    min=amounts,
+                    default=amounts,
+                    defaultRequest=amounts,
+                    maxLimitRequestRatio=amounts,
+                )
+            )
+        ),
+    ),
+    ("", "resourcequotas"): obj(
+        "resourcequota",
+        spec=fields(
+            "scopes",
+            hard=quota,
+            scopeSelector=fields(
+                matchExpressions=each(fields("scopeName operator", values=each(name("priorityclass"))))
+            ),
+        ),
+        status=fields(hard=quota, used=quota),
+    ),
+    ("", "events"): obj("event", "type reason"),
+    ("apps", "replicasets"): _workload("replicaset"),
+    ("apps", "deployments"): _workload("deployment"),
+    ("apps", "statefulsets"): _workload("statefulset"),
+    ("apps", "daemonsets"): _workload("daemonset"),
+    ("batch", "jobs"): _workload("job"),
+    ("batch", "cronjobs"): obj("cronjob", spec=fields("suspend", jobTemplate=fields(spec=_WORKLOAD_SPEC))),
+    ("policy", "poddisruptionbudgets"): obj(
+        "poddisruptionbudget",
+        spec=fields("minAvailable maxUnavailable unhealthyPodEvictionPolicy", selector=SELECTOR),
+        status=_budget_status,
+    ),
+    ("scheduling.k8s.io", "priorityclasses"): obj("priorityclass", "value globalDefault preemptionPolicy"),
+    ("node.k8s.io", "runtimeclasses"): obj(
+        "runtimeclass",
+        handler=constant("handler"),
+        overhead=fields(podFixed=amounts),
+        scheduling=fields(nodeSelector=labels, tolerations=each(keyed)),
+    ),
+    ("storage.k8s.io", "storageclasses"): obj(
+        "storageclass",
+        "volumeBindingMode reclaimPolicy allowVolumeExpansion",
+        provisioner=verbatim,
+        allowedTopologies=each(_TOPOLOGY_TERM),
+    ),
+    ("storage.k8s.io", "csinodes"): obj(
+        "node",
+        spec=fields(
+            drivers=each(fields("allocatable", name=verbatim, nodeID=constant("node"), topologyKeys=each(key)))
+        ),
+    ),
+    ("storage.k8s.io", "csidrivers"): obj(
+        "csidriver",
+        named=verbatim,
+        spec=fields("attachRequired podInfoOnMount storageCapacity volumeLifecycleModes preventPodSchedulingIfMissing"),
+    ),
+    ("storage.k8s.io", "csistoragecapacities"): obj(
+        "csistoragecapacity", "capacity maximumVolumeSize", nodeTopology=SELECTOR, storageClassName=name("storageclass")
+    ),
+    ("storage.k8s.io", "volumeattachments"): obj(
+        "volumeattachment",
+        spec=fields(attacher=verbatim, nodeName=name("node"), source=fields(persistentVolumeName=name("pv"))),
+        status=fields("attached"),
+    ),
+    ("resource.k8s.io", "deviceclasses"): obj(
+        "deviceclass", spec=fields(selectors=_SELECTORS, extendedResourceName=verbatim)
+    ),
+    ("resource.k8s.io", "resourceclaims"): obj(
+        "resourceclaim",
+        spec=_DEVICE_CLAIM,
+        status=fields(
+            allocation=_ALLOCATION,
+            reservedFor=each(_consumer),
+            devices=each(
+                fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME, shareID=_SHARE, conditions=CONDITIONS)
+            ),
+        ),
+    ),
+    ("resource.k8s.io", "resourceclaimtemplates"): obj(
+        "resourceclaimtemplate", spec=fields(metadata=fields(labels=labels), spec=_DEVICE_CLAIM)
+    ),
+    ("resource.k8s.io", "resourceslices"): obj(
+        "resourceslice",
+        spec=fields(
+            "allNodes perDeviceNodeSelection",
+            driver=verbatim,
+            pool=fields("generation resourceSliceCount", name=_POOL),
+            nodeName=name("node"),
+            nodeSelector=NODE_SELECTOR,
+            sharedCounters=each(fields(name=name("counterset"), counters=_COUNTERS)),
+            devices=each(_DEVICE),
+        ),
+    ),
+    ("resource.k8s.io", "devicetaintrules"): obj(
+        "devicetaintrule",
+        spec=fields(taint=keyed, deviceSelector=fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME)),
+    ),
+    ("coordination.k8s.io", "leases"): obj(
+        "lease", spec=fields("leaseDurationSeconds renewTime", holderIdentity=name("holder"))
+    ),
+    ("scheduling.k8s.io", "podgroups"): obj(
+        "podgroup",
+        apiVersion=verbatim,
+        kind=constant("PodGroup"),
+        spec=fields(
+            "schedulingPolicy disruptionMode priority preemptionPolicy",
+            schedulingConstraints=fields(topology=each(fields(key=key))),
+            priorityClassName=name("priorityclass"),
+            resourceClaims=CLAIM_REFERENCES,
+        ),
+        status=fields(conditions=CONDITIONS, resourceClaimStatuses=CLAIM_STATUSES),
+    ),
+    ("scheduling.x-k8s.io", "podgroups"): obj(
+        "podgroup",
+        apiVersion=verbatim,
+        kind=constant("PodGroup"),
+        spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
+        status=fields("phase scheduled running succeeded failed"),
+    ),
+}
+"""(group, plural) -> the rule for its objects"""

@@ -1,0 +1,62 @@
+"""The objects of a snapshot that can be used: one that can't be decoded is left out, and costs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from bayplan.answers.insight.snapshot import Snapshot, frozen
+from bayplan.answers.insight.sources.reading import Documents
+from bayplan.core.api.kinds import POD, Kind
+from bayplan.core.api.objects import decode
+
+Key = tuple[Kind, str]
+_NONE: Mapping[str, bytes] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class UsableObjects:
+    """Leaves out the objects that questions read as documents and that aren't of their type.
+
+    `watched`: the kinds that the world decodes itself. Each version of an object is looked at once, from one snapshot
+    to the next. `problems`: one line for each object that was ever left out.
+    """
+
+    watched: Collection[Kind]
+    problems: list[str] = field(default_factory=list)
+    _known: Documents = field(default_factory=dict)
+    _left_out: dict[Key, None] = field(default_factory=dict)
+
+    def of(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot without its objects that can't be decoded."""
+        for kind, objects in snapshot.documents.items():
+            before = self._known.get(kind, _NONE)
+            if kind.model and kind is not POD and kind not in self.watched and objects is not before:
+                self._look_at(kind, before, objects)
+        self._known = snapshot.documents
+        return without(snapshot, self._left_out)
+
+    def _look_at(self, kind: Kind, before: Mapping[str, bytes], objects: Mapping[str, bytes]) -> None:
+        for key, raw in objects.items():
+            if before.get(key) is raw:
+                continue
+            self._left_out.pop((kind, key), None)
+            try:
+                decode(kind.type, raw)
+            except ValueError as error:
+                reason = str(error).removeprefix(f"{kind.kind} {key}: ")
+                self.problems.append(f"{kind.kind} {key} is left out: {reason}")
+                self._left_out[kind, key] = None
+
+
+def without(snapshot: Snapshot, left_out: Iterable[Key]) -> Snapshot:
+    """Return a snapshot without some objects, which need not be in it; the same one if none of them is."""
+    gone = [(kind, key) for kind, key in left_out if key in snapshot.of_kind(kind)]
+    if not gone:
+        return snapshot
+    documents: dict[Kind, Mapping[str, bytes]] = dict(snapshot.documents)
+    for kind in dict.fromkeys(kind for kind, _ in gone):
+        keys = {key for of, key in gone if of is kind}
+        documents[kind] = {key: raw for key, raw in documents[kind].items() if key not in keys}
+    return replace(snapshot, documents=frozen(documents))

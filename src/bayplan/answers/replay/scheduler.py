@@ -1,0 +1,217 @@
+"""The scheduler of a recording: the same queue, attempts and executor, which the entries drive."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from bayplan.answers.replay.ports import ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
+from bayplan.answers.replay.restoring import RestoredQueue, restore_queue, restore_state
+from bayplan.answers.replay.tasks import ReplayedTask, ReplayedTasks
+from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
+from bayplan.core.api.objects import UndecodableObject, decode
+from bayplan.core.cluster.pod_decoder import PodDecoder
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.executor.attempts import AttemptDriver
+from bayplan.core.executor.executor import Executor
+from bayplan.core.executor.giving_way import TimeSlice, Unfinished
+from bayplan.core.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.core.executor.intake import Intake
+from bayplan.core.executor.runtime import Runtime
+from bayplan.core.framework.extenders import EXTENDER
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.own_volumes import own_volumes
+from bayplan.core.framework.profile import Profile
+from bayplan.core.queue import QueuedPod, QueueProfile
+from bayplan.core.scheduling import Plan
+from bayplan.foundations.collector import collector_paused
+from bayplan.foundations.failures import Failures
+from bayplan.running.recording import entries
+from bayplan.running.recording.entries import AnyEntry, Changed, Checkpoint, Setting
+from bayplan.running.recording.frames import RecordingError
+
+BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
+HaveASay = Callable[[PodInfo], bool]
+
+
+class ReplayedScheduler:
+    """A scheduler that was recorded, as it was when an entry was taken in. `kubernetes`: the version it decides as.
+
+    `have_a_say`: whether extenders were asked about a pod; None if there were none. `planned` is called with each plan
+    before it has effects.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        build_profiles: BuildProfiles,
+        planned: Callable[[Plan], None],
+        have_a_say: HaveASay | None = None,
+    ) -> None:
+        self.state = ClusterState()
+        self.clock = ReplayedClock()
+        self.tasks = ReplayedTasks()
+        self.handle = handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
+        self.kubernetes = setting.kubernetes
+        self.profiles = build_profiles(handle)
+        any_event = () if have_a_say is None else (EXTENDER,)
+        self.failures = Failures()
+        self.queue = RestoredQueue(
+            {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
+            self.state.nominations,
+            initial_backoff=setting.initial_backoff,
+            max_backoff=setting.max_backoff,
+            unschedulable_timeout=setting.unschedulable_timeout,
+            own=own_volumes(self.state.objects),
+            failures=self.failures,
+        )
+        ports = ReplayedPorts(self.state, self.clock, self.tasks, planned)
+        self.runtime = runtime = Runtime(
+            self.profiles,
+            self.state,
+            self.queue,
+            handle.waiting_pods,
+            Intake(lambda: None),
+            ports.ports(),
+            self.failures,
+        )
+        extenders = None if have_a_say is None else ReplayedExtenders(self.state, self.tasks, have_a_say)
+        self.restored = False
+        """Whether it began with a checkpoint: then the recording says whose turn it is."""
+        self._binding: dict[int, str] = {}
+        """The pods that were being bound at the checkpoint, by the number of the task."""
+        self._executor = Executor(runtime)
+        self._random = random.Random(setting.seed)
+        self._attempts = AttemptDriver(runtime, self._random, extenders)
+        self._unfinished = Unfinished(TimeSlice(lambda: 0.0))
+        self._decoder = PodDecoder()
+        self._receiver = Receiver.of(runtime)
+        self._kinds = {kind.kind: kind for kind in handle.watched}
+        self._handlers: dict[str, ObjectHandler | PodHandler] = {}
+        self._attempt: ReplayedTask | None = None
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds that the scheduler watched, nodes and pods included."""
+        return sorted({*self._kinds.values(), NODE, POD}, key=lambda kind: kind.resource)
+
+    # Entries
+
+    @property
+    def attempting(self) -> bool:
+        """Whether an attempt waits for an answer of extenders."""
+        return self._attempt is not None and not self._attempt.ended
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Begin with a checkpoint."""
+        kinds = {kind.kind: kind for kind in self.kinds}
+        with collector_paused():
+            restore_state(checkpoint, self.state, kinds, self._decode)
+            restore_queue(checkpoint, self.queue, self.state)
+        state = checkpoint.random
+        self._random.setstate((state[0], tuple(state[1]), state[2]))
+        self._attempts.rotation.start = checkpoint.rotation
+        self.tasks.begin_at(checkpoint.tasks)
+        self._binding = dict(checkpoint.binding)
+        self.restored = True
+
+    def pop(self, entry: entries.Popped) -> QueuedPod | None:
+        """Ask the queue for a pod, as the recorded scheduler did. Begin its attempt with `attempt`."""
+        self.clock.entry(entry.times)
+        if entry.again:
+            return self._unfinished.resume(entry.uid or self._unfinished.gone(self._exists), self.queue, entry.at)
+        if not self.restored:
+            return self.queue.pop(entry.at)
+        return self.queue.turn_of(entry.uid, entry.at)
+
+    def _exists(self, pod: PodInfo) -> bool:
+        stored: PodInfo | None = self.state.objects[POD].get(pod.key)
+        return stored is not None and stored.uid == pod.uid
+
+    def attempt(self, queued: QueuedPod) -> None:
+        """Attempt the unit of a pod, and carry its plan out."""
+        self._attempt = ReplayedTask(self.tasks, self._executor.schedule(queued, self._attempts))
+        self._attempt.step()
+        if self._attempt.error is not None:
+            raise self._attempt.error
+
+    def give_way(self, queued: QueuedPod) -> None:
+        """Let an attempt be repeated later."""
+        self._unfinished.add(queued, self.queue.unit.values())
+
+    def take(self, entry: AnyEntry) -> None:
+        """Take any other entry in."""
+        self.clock.entry(entry.times)
+        if isinstance(entry, Changed):
+            self._change(entry)
+        elif isinstance(entry, entries.Began):
+            self._step(entry.task)
+        elif isinstance(entry, entries.Replied):
+            self._deliver(entry, inner=True)
+        elif isinstance(entry, entries.Permitted | entries.PreBound | entries.Bound | entries.Evicted):
+            self._deliver(entry)
+        elif isinstance(entry, entries.Answered):
+            if self._attempt is not None:
+                self._attempt.deliver(entries.Answered, entry)
+        elif isinstance(entry, entries.Activated):
+            found = (self.queue.get(uid) for uid in entry.uids)
+            self._activate([queued.pod for queued in found if queued is not None])
+
+    def close(self) -> None:
+        """End what goes on."""
+        if self._attempt is not None:
+            self._attempt.close()
+        self.tasks.close()
+
+    def _step(self, number: int) -> None:
+        task = self.tasks.get(number)
+        if task is not None:
+            task.step()
+            self.tasks.drop_ended(number)
+
+    def _deliver(self, entry: Any, *, inner: bool = False) -> None:
+        task = self.tasks.get(entry.task)
+        if task is None:
+            if isinstance(entry, entries.Bound) and entry.status[0] and (uid := self._binding.pop(entry.task, "")):
+                self.state.forget(uid)
+            return
+        to = task.inner if inner and task.inner is not None else task
+        to.deliver(type(entry), entry)
+        self.tasks.drop_ended(entry.task)
+
+    def _activate(self, pods: Iterable[PodInfo]) -> None:
+        self.queue.activate(pods, self.clock.monotonic())
+
+    def _change(self, entry: Changed) -> None:
+        kind = self._kinds.get(entry.kind) or _kind(entry.kind)
+        handler = self._handlers.get(entry.kind)
+        if handler is None:
+            handler = self._handlers[entry.kind] = (
+                PodHandler(self._receiver)
+                if kind is POD
+                else NodeHandler(self._receiver)
+                if kind is NODE
+                else ObjectHandler(kind, self._receiver)
+            )
+        if entry.raw is None:
+            handler.removed(entry.key)
+            return
+        try:
+            handler.put(entry.key, self._decode(kind, entry.raw))
+        except UndecodableObject:
+            return  # another version of Bayplan could decode it: the next decision that differs says so
+
+    def _decode(self, kind: Any, raw: bytes) -> Any:
+        if kind is POD:
+            pod = self._decoder.decode(raw)
+            return pod.with_atomic_resizes() if self._receiver.gates.enabled("AtomicResizes") else pod
+        return SentNode.read(raw) if kind is NODE else decode(kind.type, raw)
+
+
+def _kind(name: str) -> Kind:
+    try:
+        return kind_of(name)
+    except ValueError as error:
+        raise RecordingError(f"the recording has an object of an odd kind: {error}") from None

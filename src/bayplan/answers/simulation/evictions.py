@@ -1,0 +1,50 @@
+"""Evicts a pod: it is gone at once, with what controllers then do to its device claims and budgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from bayplan.answers.simulation.claims import release_claims
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import POD, POD_DISRUPTION_BUDGET
+from bayplan.core.api.labels import InvalidSelector
+from bayplan.core.api.selectors import label_selector
+from bayplan.core.cluster.pod_info import PodInfo
+
+
+def evict(world: World, pod: PodInfo) -> None:
+    """Remove a pod from a world, with its reservations of devices; the budgets that select it allow one eviction less.
+
+    A pod that is gone already is ignored. Mirrors the ResourceClaim controller and the disruption controller.
+    """
+    if world.pod(pod.key) is None:
+        return
+    if pod.node_name and not pod.terminating:
+        _use_budgets(world, pod)
+    remove(world, pod)
+
+
+def remove(world: World, pod: PodInfo) -> None:
+    """Remove a pod from a world, with its reservations of devices, as its controller does. Budgets don't matter."""
+    release_claims(world, pod)
+    world.change(POD, pod.key, None)
+
+
+def _use_budgets(world: World, pod: PodInfo) -> None:
+    for key, budget in list(world.state.objects[POD_DISRUPTION_BUDGET].items()):
+        status = budget.status
+        if status is not None and budget.metadata.namespace == pod.namespace and _selects(budget, pod):
+            allowed = max((status.disruptionsAllowed or 0) - 1, 0)
+            healthy = max((status.currentHealthy or 0) - 1, 0)
+            changed = structs.replace(status, disruptionsAllowed=allowed, currentHealthy=healthy)
+            world.change(POD_DISRUPTION_BUDGET, key, structs.replace(budget, status=changed))
+
+
+def _selects(budget: Any, pod: PodInfo) -> bool:
+    try:
+        selector = label_selector(budget.spec.selector if budget.spec else None)
+    except InvalidSelector:
+        return False
+    return selector is not None and bool(selector.requirements) and selector.matches(pod.labels)

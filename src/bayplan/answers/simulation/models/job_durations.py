@@ -1,0 +1,22 @@
+"""JobDurations: how long the pods of given workloads run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayplan.answers.simulation.followers import Follower, Life
+from bayplan.answers.simulation.owners import workload_of
+from bayplan.core.cluster.pod_info import PodInfo
+
+
+class JobDurations(Follower):
+    """Sets how long pods run by their workload, as in `cronjob default/nightly`, in place of what was recorded."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
+
+    def arrived(self, pod: PodInfo, life: Life) -> None:
+        """Set how long a new pod runs."""
+        seconds = self._seconds.get(workload_of(pod))
+        if seconds is not None:
+            life.runs = seconds

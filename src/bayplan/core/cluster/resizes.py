@@ -1,0 +1,39 @@
+"""Resizes of running pods that their kubelets have deferred."""
+
+from __future__ import annotations
+
+from lightkube.models.core_v1 import Node
+
+from bayplan.core.cluster.pod_info import PodInfo
+
+ATOMIC_RESIZES = "AtomicResizes"
+"""The change of 1.37 after which the resources of a resized pod count for the pod as a whole."""
+
+APPLIED_TO_PODS = frozenset({ATOMIC_RESIZES})
+"""Changes that are applied to pods when they are read: schedulers of two versions read other pods."""
+
+RESIZES_PREEMPT = "InPlacePodVerticalScalingSchedulerPreemption"
+"""The gate behind which pods whose resize is deferred are scheduled, so that others are evicted for it."""
+_KEY = (__name__, "deferred")
+_PENDING = "PodResizePending"
+
+
+def resize_deferred(pod: PodInfo) -> bool:
+    """Whether the pod's kubelet has put off a resize until the node has room for it.
+
+    Mirrors IsPodResizeDeferred (component-helpers' resource/helpers.go), which reads the reason of the condition only.
+    """
+    found: bool | None = pod.cache.get(_KEY)
+    if found is None:
+        found = pod.cache[_KEY] = _PENDING.encode() in pod.raw and _reason(pod) == "Deferred"
+    return found
+
+
+def forbids_preemption_for_resizes(node: Node) -> bool:
+    """Whether the node's policy forbids that its pods are evicted for a resize."""
+    policy = node.spec.podPreemptionPolicy if node.spec is not None else None
+    return policy is not None and bool(policy.disableResizePreemption)
+
+
+def _reason(pod: PodInfo) -> str | None:
+    return next((each.reason for each in pod.status.conditions or () if each.type == _PENDING), None)

@@ -1,0 +1,39 @@
+"""KubeSchedulerConfiguration as typed values, strictly read, with defaults, and the profiles built from it."""
+
+from typing import TYPE_CHECKING
+
+from bayplan.foundations.lazy import lazily
+
+if TYPE_CHECKING:  # what reads files is imported by those who read one
+    from bayplan.core.config.catalog import Catalog, ExtraPlugin
+    from bayplan.core.config.errors import ConfigurationError, PluginLoadError
+    from bayplan.core.config.loading import (
+        LoadedConfiguration,
+        load_configuration,
+        parse_configuration,
+        read_configuration,
+        single_profile_problem,
+    )
+    from bayplan.core.config.plugin_files import load_plugins
+    from bayplan.core.config.profiles import build_profile, build_profiles, default_profile
+    from bayplan.core.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+
+__all__ = [
+    "Catalog",
+    "ConfigurationError",
+    "ExtraPlugin",
+    "KubeSchedulerConfiguration",
+    "KubeSchedulerProfile",
+    "LoadedConfiguration",
+    "PluginLoadError",
+    "build_profile",
+    "build_profiles",
+    "default_profile",
+    "load_configuration",
+    "load_plugins",
+    "parse_configuration",
+    "read_configuration",
+    "single_profile_problem",
+]
+
+__getattr__, __dir__ = lazily(__name__)

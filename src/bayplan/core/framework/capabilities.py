@@ -1,0 +1,44 @@
+"""Capabilities: what some plugins can do beside the extension points. Simulations and comparisons ask for it.
+
+A plugin has one if it has the methods of its protocol and keeps their promises (`profile.implements`). No attempt asks
+for them, and nothing outside asks which class a plugin is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from bayplan.core.cluster.columns import Int64, Rows
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.verdicts import Diagnosis
+
+
+@runtime_checkable
+class ReplicaScores(Protocol):
+    """Keeps the data of PreScore up to date while replicas are added, and says which nodes have equal scores.
+
+    For a plugin whose scores change on many nodes with every replica, so that they can't be shared.
+    """
+
+    def replica_kinds(self, cycle: CycleState, nodes: Nodes) -> Sequence[Int64]:
+        """Return arrays of numbers, one number per node. Nodes that are equal in all of them have equal scores."""
+
+    def count_replica(self, cycle: CycleState, pod: PodInfo, row: int) -> None:
+        """Count a pod with the same namespace and labels, which was added to a row."""
+
+
+@runtime_checkable
+class SampledPreemption(Protocol):
+    """Says which nodes PostFilter tries: as many in a row as have enough candidates, from a random one of them on.
+
+    The first one is at the place `what_if.rng.randrange(len(rows))` of `rows_to_try`.
+    """
+
+    def rows_to_try(self, diagnosis: Diagnosis) -> Rows:
+        """Return the rows where evictions may help, ascending."""
+
+    def candidates_to_find(self, nodes: int) -> int:
+        """Return how many candidates are enough among a number of nodes."""

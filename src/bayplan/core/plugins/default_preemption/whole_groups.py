@@ -1,0 +1,142 @@
+"""WorkloadAwarePreemption: preempts pods of lower priority, on any nodes, to make room for a whole PodGroup.
+
+Mirrors framework/preemption/podgrouppreemption.go, and DefaultPreemption's handling of pod groups upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Sequence
+from itertools import compress
+
+import msgspec
+import numpy as np
+
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.core.api.pod_groups import POD_GROUPS, PodGroupSpec, spec_of
+from bayplan.core.cluster.disruption_budgets import Budgets
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_groups import pod_group_of
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import events
+from bayplan.core.framework.events import Action, ClusterEvent, EventHint
+from bayplan.core.framework.gangs import Gang, GangTrial, GangVictims, PreemptionRules
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.interface import Plugin
+from bayplan.core.framework.status import Status
+from bayplan.core.plugins.default_preemption.candidates import VictimUnit
+from bayplan.core.plugins.default_preemption.plugin import NEVER, after_pod_deletion
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming preemptor")
+NOT_ENOUGH = Status.unschedulable("the gang would not fit even if all pods of lower priority were evicted")
+IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod group to be finished")
+
+
+class WorkloadAwarePreemption(Plugin):
+    """Preempts pods for an unschedulable PodGroup, and gates its pods while the victims are being evicted.
+
+    The priority of the PodGroup decides which pods may be preempted.
+    """
+
+    name = "WorkloadAwarePreemption"
+
+    def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self._handle = handle
+        self._group_decides = gates.enabled("PodGroupPriorityOfVictims")
+        self._has_policy = gates.enabled("PodGroupPreemptionPolicy")
+        self.rules = PreemptionRules(
+            name="pod group preemption" if gates.enabled("PodGroupPreemptionPrefix") else "preemption",
+            places_most=gates.enabled("PodGroupPreemptionPlacesMost"),
+            keeps_nodes=gates.enabled("PodGroupPreemptionKeepsNodes"),
+            constrained=gates.enabled("PreemptionOfConstrainedPodGroups"),
+            reports=gates.enabled("PodGroupPreemptionMessage"),
+        )
+        self._pod_groups = handle.objects(POD_GROUPS)
+        self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Gate the pods of a group while its victims are being evicted."""
+        group = self._pod_groups.get(pod_group_of(pod) or "")
+        return IN_PROGRESS if group is not None and self._handle.preempting(group.metadata.uid or "") else None
+
+    def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None:
+        """Look for victims of a PodGroup. The members of other gangs preempt on their own."""
+        return self._trial(gang, nodes) if gang.pod_group in self._pod_groups else None
+
+    def _trial(self, gang: Gang, nodes: Nodes) -> GangTrial:
+        pod_group = self._pod_groups[gang.pod_group]
+        spec = spec_of(pod_group)
+        policies = [spec.preemptionPolicy] if self._has_policy else [pod.spec.preemptionPolicy for pod in gang.members]
+        if "Never" in policies:
+            return Status.unschedulable(NEVER)
+        priority = spec.priority or 0
+        units = sorted(
+            (unit for unit in self._units(gang, nodes) if unit.priority < priority), key=lambda unit: unit.importance
+        )
+        if not units:
+            return NO_VICTIMS
+        removed = dict.fromkeys(units)
+        if not (yield _pods(removed)):
+            return NOT_ENOUGH
+        pods = _pods(units)
+        protected_uids = {pod.uid for pod in compress(pods, Budgets(self._budgets.values()).violations(pods))}
+        protected = dict.fromkeys(unit for unit in units if any(pod.uid in protected_uids for pod in unit.pods))
+        yield from _reprieve(list(protected), removed)
+        yield from _reprieve([unit for unit in units if unit not in protected], removed)
+        return GangVictims(gang.members[0], tuple(_pods(removed)), pod_group.metadata.uid or "")
+
+    def _units(self, gang: Gang, nodes: Nodes) -> Iterable[VictimUnit]:
+        """Yield all pods on nodes, except those of the gang, in the units in which they are evicted."""
+        groups: dict[str, list[PodInfo]] = {}
+        for position in np.flatnonzero(nodes.live).tolist():
+            for pod in nodes.pods(position):
+                key = pod_group_of(pod)
+                if key is None:
+                    yield VictimUnit((pod,), pod.priority)
+                elif key != gang.pod_group:
+                    groups.setdefault(key, []).append(pod)
+        for key, pods in groups.items():
+            spec = self._spec(key)
+            if spec is not None and spec.evicted_together:
+                yield VictimUnit(pods, spec.priority or 0)
+            elif spec is not None and self._group_decides:
+                yield from (VictimUnit((pod,), spec.priority or 0) for pod in pods)
+            else:
+                yield from (VictimUnit((pod,), pod.priority) for pod in pods)
+
+    def _spec(self, key: str) -> PodGroupSpec | None:
+        """Return the spec of a group; None if it does not exist, or is malformed."""
+        pod_group = self._pod_groups.get(key)
+        try:
+            return None if pod_group is None else spec_of(pod_group)
+        except msgspec.ValidationError:
+            return None
+
+    def events(self) -> Iterable[EventHint]:
+        """Register deletions of pods: they run PreEnqueue again for gated pods."""
+        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
+
+
+def _reprieve(
+    units: Sequence[VictimUnit], removed: dict[VictimUnit, None]
+) -> Generator[Collection[PodInfo], bool, None]:
+    """Restore units in order, and remove those again with which the gang does not fit. Updates `removed`.
+
+    The number of units that are restored at once doubles after each success, because usually few have to be evicted.
+    """
+    start, size = 0, 1
+    while start < len(units):
+        batch = units[start : start + size]
+        for unit in batch:
+            del removed[unit]
+        if (yield _pods(removed)):
+            start += len(batch)
+            size *= 2
+            continue
+        removed.update(dict.fromkeys(batch))
+        start += len(batch) == 1
+        size = max(1, len(batch) // 2)
+
+
+def _pods(units: Iterable[VictimUnit]) -> list[PodInfo]:
+    return [pod for unit in units for pod in unit.pods]

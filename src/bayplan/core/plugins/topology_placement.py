@@ -1,0 +1,84 @@
+"""TopologyPlacementGenerator: places all pods of a PodGroup with a topology constraint in one topology domain.
+
+Mirrors plugins/topologyaware/topology_placement.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from lightkube.models.core_v1 import Node
+
+from bayplan.core.api.pod_groups import POD_GROUPS, spec_of
+from bayplan.core.cluster.domains import Domains
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_groups import pod_group_of
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework import events
+from bayplan.core.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.core.framework.gangs import Gang, Placement
+from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.hints import labels_of
+from bayplan.core.framework.resizes import OnlyPlaces
+from bayplan.core.framework.status import Status
+
+
+class TopologyPlacementGenerator(OnlyPlaces):
+    """Generates one placement per domain. If pods of the gang are on nodes already, only their domain is used."""
+
+    name = "TopologyPlacementGenerator"
+
+    def __init__(self, handle: Handle) -> None:
+        self._pod_groups = handle.objects(POD_GROUPS)
+
+    def generate_placements(self, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None:
+        """Return the domains with their nodes, sorted by name."""
+        pod_group = self._pod_groups.get(gang.pod_group)
+        key = "" if pod_group is None else spec_of(pod_group).topology_key
+        if not key:
+            return None
+        domains, live = Domains.of(key, nodes).at(nodes), nodes.live
+        values = nodes.table.labels(key).values
+        codes = {int(code) for code in np.unique(domains[live])} - {0}
+        if gang.nodes:
+            current = self._current_domain(gang, nodes, key)
+            if isinstance(current, Status):
+                return current
+            codes = {code for code in codes if values[code] == current}
+        named = sorted((str(values[code]), code) for code in codes)
+        return [Placement(name, nodes.at(np.flatnonzero((domains == code) & live)), key) for name, code in named]
+
+    def _current_domain(self, gang: Gang, nodes: Nodes, key: str) -> Status | str:
+        """Return the domain of the gang's pods that are on nodes already; an error if it is not unique."""
+        domain = ""
+        for name in gang.nodes:
+            position = nodes.position(name)
+            value = None if position is None else nodes.info(position).labels.get(key)
+            if value is None:
+                return _undetermined(f"no topology domain found for pods on node {name}")
+            if domain not in {"", value}:
+                return _undetermined(f"more than 1 domain found for pod group: {domain}, {value}")
+            domain = value
+        return domain
+
+    def events(self) -> Iterable[EventHint]:
+        """Register new nodes, changes of labels, and deletions of pods, which may have restricted the domain."""
+        yield EventHint(ClusterEvent(events.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self.after_node_change)
+        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
+
+    def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        """Requeue for a node that joins a domain."""
+        pod_group = self._pod_groups.get(pod_group_of(pod) or "")
+        key = "" if pod_group is None else spec_of(pod_group).topology_key
+        value = labels_of(new).get(key)
+        return Hint.QUEUE if key and value is not None and labels_of(old).get(key) != value else Hint.SKIP
+
+
+def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
+    """Requeue the pods of the deleted pod's group."""
+    return Hint.QUEUE if pod_group_of(pod) is not None and pod_group_of(pod) == pod_group_of(old) else Hint.SKIP
+
+
+def _undetermined(why: str) -> Status:
+    return Status.error(f"cannot determine domain for already scheduled pods: {why}")

@@ -1,0 +1,10 @@
+"""The scheduling queue: active, backoff, unschedulable, gated and in-flight pods.
+
+It is a pure state machine: the current time is an argument of its methods.
+"""
+
+from bayplan.core.queue.hints import QueueProfile
+from bayplan.core.queue.queued_pod import PendingCounts, Place, QueuedPod
+from bayplan.core.queue.scheduling_queue import SchedulingQueue
+
+__all__ = ["PendingCounts", "Place", "QueueProfile", "QueuedPod", "SchedulingQueue"]

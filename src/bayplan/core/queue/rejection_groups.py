@@ -1,0 +1,263 @@
+"""Unschedulable pods that are rejected for the same reasons: one of them is attempted for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.events import Topics
+from bayplan.core.queue.backoff import AttemptBackoff
+from bayplan.core.queue.messages import Messages
+from bayplan.core.queue.pod_heap import PodHeap
+from bayplan.core.queue.queued_pod import QueuedPod
+from bayplan.core.queue.topic_index import TopicIndex
+from bayplan.core.queue.unschedulable import UnschedulablePods
+
+
+class _Others:
+    """The unschedulable pods of a group besides its leader. All operations take O(log n) amortized time."""
+
+    def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[QueuedPod], Any]) -> None:
+        self._backoff = backoff
+        self._held: PodHeap[QueuedPod] = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
+        self._ready: PodHeap[QueuedPod] = PodHeap(sort_key)
+        """Pods whose backoff had expired at the last `pop`."""
+
+    def push(self, queued: QueuedPod) -> None:
+        """Add a pod."""
+        self._held.push(queued)
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Remove a pod that is here."""
+        (self._ready if queued in self._ready else self._held).remove(queued)
+
+    def pop(self, now: float) -> QueuedPod:
+        """Remove and return the pod that can be attempted first: by the end of its backoff, then by the sort key."""
+        while (queued := self._held.peek()) is not None and not self._backoff.holds(queued, now):
+            self._held.remove(queued)
+            self._ready.push(queued)
+        first = self._ready.pop() or self._held.pop()
+        assert first is not None
+        return first
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._held)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        yield from self._ready
+        yield from self._held
+
+
+class _State(Enum):
+    """What a group waits for.
+
+    The methods of RejectionGroups move groups between the states::
+
+         add     +---------+   requeued: an event helps the leader    +----------+
+        -------> | WAITING | ---------------------------------------> | REQUEUED |
+                 +---------+ <--------------------------------------- +----------+
+                                add: it is rejected as before           |      ^
+                                                                   left |      | successors: the next pod
+                                                                        v      | of the group leads
+        removed, without a pod in the group                          +------------+
+        <----------------------------------------------------------- | LEADERLESS |
+                                                                     +------------+
+    """
+
+    WAITING = "an event that helps the leader, which is unschedulable"
+    REQUEUED = "the attempt of the leader, which is in another place of the queue"
+    LEADERLESS = "another leader, because the last one is not rejected as before"
+
+
+@dataclass(slots=True)
+class _Group:
+    """Pods with equal keys.
+
+    `leader`: None while the group is leaderless. `others`: the unschedulable pods besides the leader. `cause`: the last
+    event that requeued a leader. `rejected_at`: when the last attempt ended that counts for all of them. `messages`: of
+    all that are unschedulable.
+    """
+
+    leader: QueuedPod | None
+    others: _Others
+    state: _State = _State.WAITING
+    cause: str = ""
+    rejected_at: float = -math.inf
+    messages: Messages = field(default_factory=Messages)
+
+
+class RejectionGroups:
+    """Adds unschedulable pods to `unschedulable`, grouped by `QueuedPod.alike` and rejecting plugins.
+
+    One pod of a group leads it. Only the leader is indexed, so an event asks no hints about the others. An event that
+    helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
+    stay unschedulable. Otherwise (it is placed, deleted, or rejected by other plugins), the next pod is requeued.
+
+    `backoff` and `sort_key` determine which pod of a group can be attempted first. `own`: the topics of objects that
+    only some pods of a group name, such as their claims. An event with a topic of a pod separates it from the others.
+    """
+
+    def __init__(
+        self,
+        unschedulable: UnschedulablePods,
+        backoff: AttemptBackoff,
+        sort_key: Callable[[QueuedPod], Any],
+        own: Topics,
+    ) -> None:
+        self._unschedulable = unschedulable
+        self._backoff = backoff
+        self._sort_key = sort_key
+        self._own = own
+        self._owners = TopicIndex()
+        """The unschedulable pods of groups by their own topics."""
+        self._groups: dict[Hashable, _Group] = {}
+        self._requeued: dict[str, Hashable] = {}
+        """uid of the leader -> key of its group, for the groups whose leader was requeued."""
+        self._leaderless: dict[Hashable, None] = {}
+        """Keys of the leaderless groups."""
+        self._outdated: dict[Hashable, None] = {}
+        """Keys of groups that may have pods with another message than that of the last attempt."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether `successors` would yield a pod."""
+        return bool(self._leaderless)
+
+    def add(self, queued: QueuedPod) -> None:
+        """Add an unschedulable pod, which may be a requeued leader that was rejected as before."""
+        key = _key(queued)
+        group = self._groups.get(key)
+        if key is not None:
+            self._owners.add(queued, self._own.of_pod(queued.pod))
+        if group is None:
+            self._unschedulable.add(queued)
+            if key is not None:
+                group = self._groups[key] = _Group(queued, _Others(self._backoff, self._sort_key))
+                group.messages.set_latest(queued.message)
+                group.messages.add(queued)
+            return
+        self._unschedulable.add(queued, indexed=False)
+        group.others.push(queued)
+        if group.leader is queued:
+            del self._requeued[queued.uid]
+            group.rejected_at = queued.queued_at
+            if group.messages.set_latest(queued.message):
+                self._outdated[key] = None
+            self._lead(group)
+        group.messages.add(queued)
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Remove an unschedulable pod."""
+        self._unschedulable.remove(queued)
+        self._owners.remove(queued.uid)
+        group = self._groups.get(_key(queued))
+        if group is None:
+            return
+        group.messages.discard(queued.uid)
+        if group.leader is not queued:
+            group.others.remove(queued)
+        elif group.state is _State.WAITING:
+            self._without_leader(queued, group)
+
+    def separate(self, queued: QueuedPod) -> None:
+        """Remove an unschedulable pod from its group, but keep it unschedulable: it was changed."""
+        group = self._groups.get(_key(queued))
+        if group is None:
+            return
+        group.messages.discard(queued.uid)
+        self._owners.remove(queued.uid)
+        if group.leader is queued:
+            self._without_leader(queued, group)
+        else:
+            group.others.remove(queued)
+            self._unschedulable.show(queued)
+        queued.alike = None
+
+    def separate_owners(self, old: object, new: object) -> None:
+        """Separate the pods that have a topic of an event, given its object before and after."""
+        if self._owners.has_topics:
+            for queued in self._owners.having(self._own.of_event(old, new) or ()).values():
+                self.separate(queued)
+
+    def requeued(self, queued: QueuedPod, cause: str, now: float) -> QueuedPod:
+        """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group."""
+        key = _key(queued)
+        group = self._groups.get(key)
+        if group is None or group.leader is None:
+            return queued
+        group.others.push(group.leader)
+        self._unschedulable.hide(group.leader)
+        group.cause = cause
+        return self._requeue_first(key, group, now)
+
+    def leads(self, queued: QueuedPod) -> bool:
+        """Return whether a pod that was attempted is the leader of the group that it belongs to now."""
+        key = self._requeued.get(queued.uid)
+        return key is not None and key == _key(queued)
+
+    def update_message(self) -> QueuedPod | None:
+        """Give an unschedulable pod the message of its leader's last attempt. Returns it; None if all have theirs."""
+        while self._outdated:
+            key = next(iter(self._outdated))
+            queued = self._groups[key].messages.update_next()
+            if queued is not None:
+                return queued
+            del self._outdated[key]
+        return None
+
+    def left(self, uid: str) -> None:
+        """Record that a pod is not pending any more, or isn't rejected as before. Pods that don't lead are ignored."""
+        key = self._requeued.pop(uid, None)
+        if key is None:
+            return
+        group = self._groups[key]
+        group.leader, group.state = None, _State.LEADERLESS
+        self._leaderless[key] = None
+
+    def placed(self, pod: PodInfo) -> None:
+        """Record that a pod is on a node from now on."""
+        self.left(pod.uid)
+        self.separate_owners(None, pod)
+
+    def successors(self, now: float) -> Iterator[tuple[QueuedPod, str]]:
+        """Yield the next pod of each group whose requeued leader has left it, to requeue it for the same event."""
+        while self._leaderless:
+            key, _ = self._leaderless.popitem()
+            group = self._groups[key]
+            if not len(group.others):
+                self._drop(key)
+                continue
+            yield self._requeue_first(key, group, now), group.cause
+
+    def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
+        """Let the pod lead that can be attempted first, and return it: the caller requeues it."""
+        leader = group.leader = group.others.pop(now)
+        leader.queued_at = max(leader.queued_at, group.rejected_at)
+        group.state = _State.REQUEUED
+        self._requeued[leader.uid] = key
+        return leader
+
+    def _without_leader(self, queued: QueuedPod, group: _Group) -> None:
+        if len(group.others):
+            self._lead(group)
+        else:
+            self._drop(_key(queued))
+
+    def _drop(self, key: Hashable) -> None:
+        del self._groups[key]
+        self._outdated.pop(key, None)
+
+    def _lead(self, group: _Group) -> None:
+        """Let one of the other pods lead, and wait for an event."""
+        group.leader, group.state = group.others.pop(-math.inf), _State.WAITING
+        self._unschedulable.show(group.leader)
+
+
+def _key(queued: QueuedPod) -> Hashable:
+    if queued.alike is None or queued.pending_plugins:
+        return None
+    return queued.pod.scheduler_name, queued.alike, queued.unschedulable_plugins

@@ -1,0 +1,39 @@
+"""What differs between versions of Kubernetes, as data: feature gates, and changes without a gate."""
+
+from bayplan.core.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, of_gangs, with_gangs
+from bayplan.core.versions.reading import ReadGates, emulated_version, read_gates
+from bayplan.core.versions.servers import FollowedVersion, version_followed, version_text
+from bayplan.core.versions.table import (
+    CHANGES,
+    GATES,
+    GONE_METRICS,
+    NEWEST,
+    OLDEST,
+    RELEASES,
+    VERSIONS,
+    GoneMetric,
+    Version,
+)
+
+__all__ = [
+    "CHANGES",
+    "DEFAULT_GATES",
+    "GATES",
+    "GONE_METRICS",
+    "NEWEST",
+    "OLDEST",
+    "RELEASES",
+    "VERSIONS",
+    "FeatureGates",
+    "FollowedVersion",
+    "GoneMetric",
+    "ReadGates",
+    "Version",
+    "emulated_version",
+    "gates_of",
+    "of_gangs",
+    "read_gates",
+    "version_followed",
+    "version_text",
+    "with_gangs",
+]

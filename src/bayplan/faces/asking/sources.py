@@ -1,0 +1,246 @@
+"""Where the page gets its cluster from: a file that is read again when it changes, or an API server that is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.insight.sources.cluster import SELECTORS
+from bayplan.answers.insight.sources.documents import stored
+from bayplan.answers.insight.sources.reading import Gap, SnapshotError
+from bayplan.answers.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
+from bayplan.answers.insight.sources.served import LISTING_PAUSE, FollowedKind
+from bayplan.core.api.kinds import NODE, Kind
+from bayplan.faces.asking.events import Events, server_events, snapshot_events
+from bayplan.running.client.client import Client
+
+FILE_PAUSE = 1.0
+"""Seconds between two looks at a file."""
+
+_HEARTBEAT = re.compile(rb'"(?:resourceVersion|lastHeartbeatTime)":"[^"]*"')
+"""The fields that a heartbeat changes."""
+
+
+class Source(Protocol):
+    """A cluster that may change.
+
+    Attributes:
+        live: whether the cluster can change.
+        followed: whether it is a cluster that is followed by watches, and not a file of one.
+        version: increases with every change.
+    """
+
+    live: bool
+    followed: bool
+    version: int
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong now, one line each: kinds that can't be read, or a file that is no longer valid."""
+
+    @property
+    def lost(self) -> str:
+        """Why the cluster can't be followed any longer, and since when; "" if it can."""
+
+    @property
+    def now(self) -> datetime:
+        """The time from which ages count: that of the cluster."""
+
+    def snapshot(self) -> Snapshot:
+        """Return the cluster as it is now, or as it was when it was lost."""
+
+    async def events(self, kind: Kind, key: str, uid: str) -> Events:
+        """Return the events about an object, as far as they are known."""
+
+    async def ready(self) -> None:
+        """Wait for the first complete snapshot."""
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+
+
+class FileSource:
+    """A snapshot of a file or a folder; see `Snapshot.open`. `path`: None if the file can't change, as for stdin."""
+
+    lost = ""
+    followed = False
+
+    def __init__(self, snapshot: Snapshot, path: str | Path | None = None) -> None:
+        self.live = path is not None
+        self.version = 1
+        self.problems: list[str] = []
+        self._snapshot = snapshot
+        self._path = path
+        self._seen = stamp(path)
+
+    @property
+    def now(self) -> datetime:
+        """See Source: when the snapshot was taken, if that is known."""
+        return self._snapshot.taken or datetime.now(UTC)
+
+    def snapshot(self) -> Snapshot:
+        """See Source."""
+        return self._snapshot
+
+    async def events(self, kind: Kind, key: str, uid: str) -> Events:
+        """See Source."""
+        return snapshot_events(self._snapshot, kind, key)
+
+    async def ready(self) -> None:
+        """See Source."""
+
+    async def run(self) -> None:
+        """Read the file again after every change. If that fails, the last good snapshot stays."""
+        while self._path is not None:
+            await asyncio.sleep(FILE_PAUSE)
+            seen = await asyncio.to_thread(stamp, self._path)
+            if seen == self._seen:
+                continue
+            self._seen = seen
+            try:
+                self._snapshot = await asyncio.to_thread(Snapshot.open, self._path)
+                self.problems = []
+            except SnapshotError as error:
+                self.problems = [f"the last change could not be read: {error}"]
+            self.version += 1
+
+
+def stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
+    """Return the times and sizes of a file, or of all files of a folder."""
+    if path is None:
+        return ()
+    root = Path(path)
+    files = sorted(root.rglob("*")) if root.is_dir() else [root]
+    stamps = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:  # it is being replaced
+            continue
+        stamps.append((str(file), status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
+
+
+class ClusterSource:
+    """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads."""
+
+    live = followed = True
+
+    def __init__(self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = ()) -> None:
+        self.version = 0
+        self._client = client
+        self._name = name
+        self._kinds = tuple(dict.fromkeys((*FOLLOWED, *kinds)))
+        self._follows: dict[Kind, _Follow] = {}
+        self._cached: tuple[int, Snapshot] | None = None
+        self._listed = asyncio.Event()
+
+    @property
+    def problems(self) -> list[str]:
+        """See Source. While the cluster is lost, that is the only one."""
+        return [] if self.lost else [follow.problem for follow in self._follows.values() if follow.problem]
+
+    @property
+    def lost(self) -> str:
+        """See Source: that is so while neither nodes nor pods, which were known before, can be read."""
+        failing = [follow for kind, follow in self._follows.items() if kind in REQUIRED and follow.failing_since]
+        if len(failing) < len(REQUIRED):
+            return ""
+        since = max(follow.failing_since for follow in failing if follow.failing_since).astimezone()
+        return (
+            f"The cluster can't be read since {since:%H:%M:%S} ({failing[0].problem}). The page shows how it was then."
+        )
+
+    @property
+    def now(self) -> datetime:
+        """See Source."""
+        return datetime.now(UTC)
+
+    async def events(self, kind: Kind, key: str, uid: str) -> Events:
+        """See Source. The API server is asked each time; the page follows only those events that questions read."""
+        return await server_events(self._client, kind, key, uid)
+
+    def snapshot(self) -> Snapshot:
+        """See Source. Kinds that have not been listed because of an error are its gaps."""
+        if self._cached is None or self._cached[0] != self.version:
+            gaps = tuple(
+                Gap(kind, follow.problem, EFFECTS.get(kind, CUSTOM_EFFECT))
+                for kind, follow in self._follows.items()
+                if follow.problem and not follow.synced
+            )
+            documents = {kind: follow.frozen() for kind, follow in self._follows.items()}
+            snapshot = Snapshot(MappingProxyType(documents), self._name, datetime.now(UTC), gaps)
+            self._cached = self.version, snapshot
+        return self._cached[1]
+
+    async def ready(self) -> None:
+        """See Source: nodes and pods are listed, and the other kinds are listed or can't be."""
+        await self._listed.wait()
+
+    async def run(self) -> None:
+        """See Source."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in self._kinds:
+                follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
+                tasks.create_task(follow.run(), name=f"follow {kind.resource}")
+            tasks.create_task(self._wait_for_lists(), name="wait for lists")
+
+    async def _wait_for_lists(self) -> None:
+        while not all(follow.ready for follow in self._follows.values()):  # noqa: ASYNC110 - a problem sets no event
+            await asyncio.sleep(LISTING_PAUSE)
+        self.version += 1
+        self._listed.set()
+
+    def _changed(self) -> None:
+        self.version += 1
+
+
+class _Follow(FollowedKind):
+    """The objects of one kind, in the first version of the kind that the server has."""
+
+    def __init__(self, client: Client, kind: Kind, changed: Callable[[], None]) -> None:
+        super().__init__(client, kind, SELECTORS.get(kind, ("",))[0])  # of events, those about pods that are missing
+        self._changed = changed
+        self._objects: dict[str, bytes] = {}
+        self._frozen: Mapping[str, bytes] | None = None
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """Since when the kind, which was known before, can't be read; None if it can."""
+        return self._watch.problem_since if self._watch is not None and self.synced and self._watch.problem else None
+
+    def frozen(self) -> Mapping[str, bytes]:
+        """Return the objects as they are now; the same mapping if nothing has changed."""
+        if self._frozen is None:
+            self._frozen = MappingProxyType(dict(self._objects))
+        return self._frozen
+
+    def decode(self, raw: bytes) -> bytes:
+        """See FollowedKind."""
+        return stored(self.kind, raw)[1]
+
+    def put(self, key: str, new: bytes) -> None:
+        """See client.Sink. A heartbeat of a node is no change: large clusters have hundreds per second."""
+        old = self._objects.get(key)
+        if old is not None and self.kind is NODE and _HEARTBEAT.sub(b"", old) == _HEARTBEAT.sub(b"", new):
+            return
+        self._objects[key] = new
+        self._touch()
+
+    def removed(self, key: str) -> None:
+        """See client.Sink."""
+        self._objects.pop(key, None)
+        self._touch()
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        """See client.Sink. The world reports objects that it can't read; here are only those without a name."""
+
+    def _touch(self) -> None:
+        self._frozen = None
+        self._changed()

@@ -1,0 +1,102 @@
+"""`bayplan compare`: what another scheduler or other nodes would have made of a history."""
+
+from __future__ import annotations
+
+import click
+
+from bayplan.faces.cli.backtest_options import AUTOSCALERS, BacktestOptions, backtest_options, read_simulated
+from bayplan.faces.cli.insight.cluster_options import DEFAULT_LIMIT
+from bayplan.faces.cli.insight.progress import interruptible
+from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+
+
+@click.command()
+@backtest_options
+@click.option(
+    "--config",
+    "configs",
+    type=YAML_FILE,
+    metavar="FILE",
+    multiple=True,
+    help="The candidate's KubeSchedulerConfiguration. Given twice, the first one is that of now. Default: the default "
+    "plugins.",
+)
+@click.option(
+    "--set",
+    "settings",
+    metavar="SETTING",
+    multiple=True,
+    help="A setting of the candidate: [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or "
+    "FIELD=VALUE. May be repeated.",
+)
+@plugin_option("The candidate's own plugins: a file, or a module. May be repeated.")
+@click.option(
+    "--node-pool",
+    "pools",
+    metavar="POOL",
+    multiple=True,
+    help="A pool that the candidate has: name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N]"
+    "[,replaces=POOL]. May be repeated.",
+)
+@click.option("--candidate-emulated-version", metavar="VERSION", help="Default: as --emulated-version.")
+@click.option("--candidate-autoscaler", type=click.Choice(AUTOSCALERS), help="Default: as --autoscaler.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    help="With how many seeds both are simulated, from --seed on. Default: 5 for a small history, 1 for a large one.",
+)
+@click.option("--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows; 0: all.")
+@click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
+def compare(
+    asked: BacktestOptions,
+    configs: tuple[str, ...],
+    settings: tuple[str, ...],
+    plugins: tuple[str, ...],
+    pools: tuple[str, ...],
+    candidate_emulated_version: str | None,
+    candidate_autoscaler: str | None,
+    seeds: int | None,
+    limit: int,
+    output: str,
+) -> None:
+    """Show what another configuration, plugins or node pools would have made of a history.
+
+    Nodes, costs, waits, evictions and what is never placed are those of two simulations of the history: as it is now,
+    and with the candidate. The first line says how well the simulation of now matches what was recorded. Then come
+    decisions that the candidate would have made differently in the same situation. It only reads.
+    """
+    from bayplan.answers.backtest.comparison import compare as compared
+    from bayplan.answers.backtest.new_pools import parse_pool
+    from bayplan.answers.backtest.running import FleetChoice
+
+    if len(configs) > 2:
+        raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
+    if not (configs or settings or plugins or pools or candidate_emulated_version or candidate_autoscaler):
+        raise click.UsageError(
+            "expected a candidate: --config, --set, --plugin, --node-pool, --candidate-emulated-version or "
+            "--candidate-autoscaler"
+        )
+    now = candidate = read_simulated(configs[0] if len(configs) == 2 else None, (), asked.version)
+    if configs or plugins or settings or candidate_emulated_version:
+        other_version = candidate_emulated_version or asked.version
+        candidate = read_simulated(configs[-1] if configs else None, plugins, other_version, settings)
+    new = tuple(map(parse_pool, pools))
+    own = [each.name for each in (*now.plugins, *candidate.plugins)]
+    run = asked.run(now)
+    other = run.but(candidate, FleetChoice(candidate_autoscaler or asked.autoscaler, new))
+    with interruptible("Comparing") as progress:
+        history, ahead = asked.history(run)
+        found = asked.limited(
+            lambda tell: compared(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=tell),
+            own,
+            progress,
+        )
+    names = [
+        *(configs[-1:]),
+        *settings,
+        *(f"plugin {each}" for each in plugins),
+        *(f"node pool {each}" for each in pools),
+        *([] if candidate_autoscaler is None else [f"autoscaler {candidate_autoscaler}"]),
+        *([] if candidate_emulated_version is None else [f"Kubernetes {candidate_emulated_version}"]),
+    ]
+    asked.show(found, output, lambda: found.report(", ".join(names)))

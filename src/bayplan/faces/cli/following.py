@@ -1,0 +1,124 @@
+"""What the commands share that serve a cluster which they follow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.faces.cli.insight.follow_options import Followed
+from bayplan.faces.cli.insight.messages import fail
+from bayplan.faces.cli.insight.progress import reporting
+from bayplan.faces.cli.shared_options import FilesOfKind
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.insight import Insight
+    from bayplan.core.api.kinds import Kind
+    from bayplan.faces.asking.sources import Source
+    from bayplan.running.client.http import HttpClient
+
+LOOPBACK = "127.0.0.1"
+_SHORTEST = 16
+"""Characters of a token in a file."""
+
+address_option = click.option("--address", default=LOOPBACK, show_default=True, help="The address to listen on.")
+port_option = click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on. Default: a free one."
+)
+token_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The file with the token. If it does not exist, it gets a new one, which only you can read.",
+)
+longest_option = click.option(
+    "--longest",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a question may take.",
+)
+history_option = click.option(
+    "--history",
+    type=FilesOfKind("path", ""),
+    metavar="DIR",
+    default="",
+    help="A history, which `bayplan record` and `bayplan history` write, for questions about it, such as compare.",
+)
+
+
+def token_in(file: Path | None) -> str:
+    """Return a new token, or that of a file, which is made if it doesn't exist. Ends the process for a bad one."""
+    if file is None:
+        return secrets.token_urlsafe(24)
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as new:
+            token = secrets.token_urlsafe(24)
+            new.write(f"{token}\n")
+            return token
+    except FileExistsError:
+        pass
+    except OSError as error:
+        fail(f"cannot write {file}: {error.strerror}")
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        fail(f"cannot read {file}: {getattr(error, 'strerror', None) or 'expected ASCII'}")
+    if len(token) < _SHORTEST or not token.isprintable() or " " in token:
+        fail(f"{file}: expected a token of at least {_SHORTEST} characters without spaces")
+    return token
+
+
+def stop_signal() -> asyncio.Event:
+    """Return an event that SIGINT or SIGTERM sets."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+@contextmanager
+def listening(address: str, port: int) -> Iterator[None]:
+    """End the process if the address can't be used in the context."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"cannot listen on {address} port {port}: {error.strerror}")
+
+
+async def check_readable(client: HttpClient, *kinds: Kind) -> None:
+    """End the process if one of the kinds can't be listed, so that a wrong address is an error."""
+    from bayplan.running.client.errors import ApiError, TransportError
+
+    for kind in kinds:
+        try:
+            async for _ in client.pages(kind, limit=1, decode=bytes):
+                break
+        except (ApiError, TransportError) as error:
+            fail(f"cannot read the {kind.plural} of {client.access.server}: {error}")
+
+
+async def followed_source(followed: Followed, insight: Insight, stack: AsyncExitStack) -> Source:
+    """Return the source that the options name."""
+    from bayplan.core.api.kinds import NODE
+    from bayplan.faces.asking.sources import ClusterSource, FileSource
+    from bayplan.running.client.connection import connect
+
+    source = followed.source
+    if followed.moment is not None:
+        with reporting(f"Reading {source.path}"):
+            return FileSource(await asyncio.to_thread(followed.moment.read))
+    if source.path is not None:
+        snapshot = await asyncio.to_thread(source.read)
+        return FileSource(snapshot, None if source.path == "-" else source.path)
+    client = await stack.enter_async_context(connect(source.kubeconfig, source.context))
+    await check_readable(client, NODE)
+    return ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.watched)

@@ -1,0 +1,79 @@
+"""Asks a question for a command, and prints the answer in the format that the user chose."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from bayplan.faces.cli.insight.cluster_options import AskedCluster
+from bayplan.faces.cli.insight.messages import EXIT_INTERRUPTED, fail, warn
+from bayplan.faces.cli.insight.progress import interruptible
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.answers import Answer, Progress
+    from bayplan.answers.insight.insight import Insight
+
+A = TypeVar("A", bound="Answer")
+
+
+yes_option = click.option(
+    "--yes", is_flag=True, help="Ask even if the question adds more to the cluster than a typo should."
+)
+"""The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
+
+
+def answer(asked: AskedCluster, ask: Callable[[Insight, Progress], A], *, doing: str = "", yes: bool = False) -> A:
+    """Ask, print the answer to stdout, and return it. `yes`: without the limits of `bayplan.answers.insight.limits`.
+
+    `doing`: what takes time, for the line of progress, if Ctrl-C may end the question early.
+    A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
+    is known was printed.
+    """
+    from bayplan.answers.insight.answers import QuestionError, silent
+    from bayplan.answers.insight.insight import Insight
+    from bayplan.answers.insight.limits import UNLIMITED, LimitError, Limits
+
+    try:
+        limits = UNLIMITED if yes else Limits()
+        insight = Insight(
+            asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, limits=limits, gates=asked.gates
+        )
+        with interruptible(doing) if doing else nullcontext(silent) as progress:
+            found = ask(insight, progress)
+    except LimitError as error:
+        fail(f"{error}; if that is not a typo, pass --yes")
+    except QuestionError as error:
+        fail(str(error))
+    warn(insight.problems)
+    try:
+        show(found, asked.output)
+    except BrokenPipeError:
+        raise  # click ends quietly when the reader has gone, as with `| head`
+    except OSError as error:
+        fail(f"cannot write the answer: {error.strerror or error}")
+    if found.interrupted:
+        raise SystemExit(EXIT_INTERRUPTED)
+    return found
+
+
+def show(found: Answer, output: str) -> None:
+    """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`."""
+    if output == "json":
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    elif output == "html":
+        click.echo(found.html(wide=True))
+    else:
+        from rich.console import Console
+
+        from bayplan.answers.insight.answers import folded
+
+        wide = output == "wide"
+        if sys.stdout.isatty():
+            Console(highlight=False).print(folded(found.render(wide=wide)))
+        else:
+            click.echo(found.text(width=10_000 if wide else 160, wide=wide), nl=False)

@@ -1,0 +1,401 @@
+"""The options that the commands about a cluster share: where it is read, how its scheduler is configured, what to show.
+
+@click.command()
+@click.argument("pod")
+@cluster_options
+def explain(asked: AskedCluster, pod: str) -> None: ...
+
+Imports no slow modules, so that help and completion are fast.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayplan.faces.cli.insight.messages import errors_reported, fail, warn
+from bayplan.faces.cli.insight.progress import reporting
+from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind, plugin_option
+from bayplan.foundations.collector import collecting_rarely
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.core.api.kinds import Kind
+    from bayplan.core.api.labels import LabelSelector
+    from bayplan.core.cluster.pod_info import PodInfo
+    from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
+    from bayplan.core.versions import FeatureGates
+    from bayplan.faces.cli.insight.moments import MomentFile
+
+OUTPUTS = ("table", "wide", "json", "html")
+DEFAULT_LIMIT = 20
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Where a cluster is read."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    path: str | None = None
+    """A file, a folder, a recording or `-`, in place of a cluster."""
+
+    def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
+        """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
+        from bayplan.answers.insight.snapshot import Snapshot
+
+        what = "the cluster" if self.path is None else "standard input" if self.path == "-" else self.path
+        with reporting(f"Reading {what}") as progress:
+            if self.path is not None:
+                snapshot = Snapshot.open(self.path, progress=progress)
+            else:
+                snapshot = Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
+        if self.path is not None and not len(snapshot):
+            fail(f"there are no objects in {what}")
+        warn(map(str, snapshot.gaps))
+        warn(f"{problem}; the object is left out" for problem in snapshot.problems)
+        return snapshot
+
+    def namespace(self) -> str:
+        """The namespace in which kubectl looks: that of the context; `default` for files. Raises ConfigError."""
+        if self.path is not None:
+            return "default"
+        from bayplan.running.client.kubeconfig import load_kubeconfig
+
+        return load_kubeconfig(self.kubeconfig, self.context).namespace
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCluster:
+    """The shared options of one call of a command, after reading the cluster and the configuration."""
+
+    snapshot: Snapshot
+    configuration: KubeSchedulerConfiguration | None
+    """The scheduler's; None for one profile with the default plugins and `plugins`."""
+    plugins: Sequence[ExtraPlugin]
+    source: SourceOptions
+    namespace: str | None
+    """The namespace to look in; None if it isn't given (see `in_namespace`)."""
+    selector: LabelSelector | None
+    limit: int
+    """The most rows to show; 0 for all."""
+    output: str
+    """One of OUTPUTS."""
+    seed: int
+    gates: FeatureGates
+    """The version of Kubernetes to decide as, with its feature gates."""
+    other: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
+    """The configuration to compare with, and its plugins (see `comparing_options`)."""
+
+    @property
+    def in_namespace(self) -> str:
+        """The namespace of names without one."""
+        return self.namespace or self.source.namespace()
+
+    def selects(self, pod: PodInfo) -> bool:
+        """Whether the selector, if there is one, selects a pod."""
+        return self.selector is None or self.selector.matches(pod.labels)
+
+
+_CLUSTER = (
+    click.option(
+        "--kubeconfig",
+        type=FilesOfKind("file", ""),
+        metavar="FILE",
+        help="The kubeconfig. Default: KUBECONFIG, or ~/.kube/config.",
+    ),
+    click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: the current one."),
+)
+SOURCE = (
+    *_CLUSTER,
+    click.option(
+        "--from",
+        "path",
+        type=FilesOfKind("path", ""),
+        metavar="PATH",
+        help="Read a saved snapshot, a history, a recording, YAML or JSON such as `kubectl get -o json` and `kubectl "
+        "cluster-info dump` print, or a folder or an archive of these, instead of a cluster. - is standard input.",
+    ),
+)
+AT = click.option(
+    "--at",
+    metavar="TIME",
+    help="With --from and a recording of `bayplan run --record`, or a history: the moment, as in 03:12 (UTC). "
+    "Default: its end.",
+)
+SCHEDULER = (
+    click.option(
+        "--config",
+        type=YAML_FILE,
+        metavar="FILE",
+        help="The KubeSchedulerConfiguration of the scheduler. Default: the default plugins.",
+    ),
+    plugin_option("Your own plugins: a file, or a module. May be repeated."),
+    click.option(
+        "--scheduler-name",
+        "names",
+        metavar="NAME",
+        multiple=True,
+        help="Also answer for pods with this schedulerName. With --config: the name of its profile. May be repeated.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Chooses among nodes with equal scores."),
+)
+version_option = click.option(
+    "--emulated-version",
+    "version",
+    metavar="VERSION",
+    help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: that of the cluster or of the file.",
+)
+"""The option of commands that decide as a version of Kubernetes: `version` is the text, or None."""
+_SHOWN = (
+    click.option("-n", "--namespace", metavar="NAME", help="The namespace. Default: that of the context, or all."),
+    click.option("-l", "--selector", metavar="LABELS", help="A label selector, as in app=web,tier!=test."),
+    click.option(
+        "--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows to show; 0: all."
+    ),
+    click.option(
+        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Format of the answer."
+    ),
+)
+
+
+def source_options(command: Command) -> Command:
+    """Add the options of the source. The command's first argument is the `SourceOptions`."""
+
+    @functools.wraps(command)
+    def call(kubeconfig: str | None, context: str | None, path: str | None, **others: Any) -> Any:
+        with errors_reported():
+            return command(source_of(kubeconfig, context, path), **others)
+
+    return with_options(call, SOURCE)
+
+
+def kubeconfig_options(command: Command) -> Command:
+    """Add `--kubeconfig` and `--context`. Bad input ends the command with one message."""
+
+    @functools.wraps(command)
+    def call(**arguments: Any) -> Any:
+        with errors_reported():
+            return command(**arguments)
+
+    return with_options(call, _CLUSTER)
+
+
+def cluster_options(command: Command) -> Command:
+    """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line."""
+    return with_options(_asking(command), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
+
+
+def state_options(command: Command) -> Command:
+    """Add the same options to a command that decides nothing: it needs no plugins of a recording."""
+    return with_options(_asking(command, decides=False), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
+
+
+def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
+    """Add all shared options, with a `--config` that may be given twice: the second one is `AskedCluster.other`.
+
+    If it is given once, it is the second one, and the first one is the default. `path_argument`: an argument of the
+    command that may replace `--from`.
+    """
+    config = click.option(
+        "--config",
+        type=YAML_FILE,
+        metavar="FILE",
+        multiple=True,
+        callback=lambda _context, _option, files: _two(files),
+        help=config_help,
+    )
+    return lambda command: with_options(
+        _asking(command, path_argument), (*SOURCE, AT, config, *SCHEDULER[1:], version_option, *_SHOWN)
+    )
+
+
+def _two(files: tuple[str, ...]) -> tuple[str | None, ...]:
+    if len(files) > 2:
+        raise click.BadParameter(f"expected at most two configurations, got {len(files)}")
+    return files if len(files) == 2 else (None, *files)
+
+
+def _asking(command: Command, path_argument: str = "", *, decides: bool = True) -> Command:
+    @functools.wraps(command)
+    def call(
+        kubeconfig: str | None,
+        context: str | None,
+        path: str | None,
+        at: str | None,
+        config: str | tuple[str | None, ...] | None,
+        plugins: tuple[str, ...],
+        names: tuple[str, ...],
+        seed: int,
+        version: str | None,
+        namespace: str | None,
+        selector: str | None,
+        limit: int,
+        output: str,
+        **others: Any,
+    ) -> Any:
+        with collecting_rarely(), errors_reported():
+            from bayplan.answers.insight.other_schedulers import unknown_schedulers
+            from bayplan.answers.simulation.usual import SERVED_NAMES
+            from bayplan.core.versions import gates_of, with_gangs
+
+            given = others.get(path_argument)
+            if given is not None and path is not None:
+                raise click.UsageError(f"--from {path} and {given}: expected only one of them")
+            source = source_of(kubeconfig, context, path if given is None else given)
+            files = config if isinstance(config, tuple) else (config,)
+            chosen = None if version is None else read_version(version)
+            moment, policy = moment_of(source, at, plugins), None
+            references = plugins if moment is None else moment.other_plugins()
+            if moment is not None:
+                with reporting(f"Reading {source.path}"):
+                    policy = moment.policy(needed=decides and not (all(files) or references or names))
+                    snapshot = moment.read()
+            recorded = () if policy is None else policy.plugins
+            schedulers = [read_scheduler(file, references, names, chosen, recorded) for file in files]
+            labels = _selector(selector)
+            if policy is not None:
+                known = (policy.configuration, policy.plugins)
+                schedulers = [known if each == (None, ()) and not names else each for each in schedulers]
+            elif moment is None:
+                kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
+                snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
+            if chosen is None and snapshot.followed.note:
+                warn([snapshot.followed.note])
+            gates = with_gangs(gates_of(chosen or snapshot.followed.version))
+            if policy is not None and chosen is None:
+                gates = policy.gates
+            if not any(files) and policy is None:
+                warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
+            schedulers = [with_names(each, names, gates) for each in schedulers]
+            first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
+            return command(
+                AskedCluster(snapshot, *first, source, namespace, labels, limit, output, seed, gates, other), **others
+            )
+
+    return call
+
+
+def moment_of(source: SourceOptions, at: str | None, references: tuple[str, ...]) -> MomentFile | None:
+    """The moment of a recording or a history that is the source; None for any other source. See `MomentFile`."""
+    from bayplan.faces.cli.insight.moments import moment_source
+
+    found = moment_source(source.path, at, references)
+    if found is None and at is not None:
+        raise click.UsageError("--at names a moment of a recording or a history: use it with --from and one")
+    return found
+
+
+def with_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    """Add options, in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def source_of(kubeconfig: str | None, context: str | None, path: str | None) -> SourceOptions:
+    """The source that the options name. Raises UsageError if they name two."""
+    if path is not None and (kubeconfig is not None or context is not None):
+        raise click.UsageError("--from replaces the cluster: use it without --kubeconfig and --context")
+    return SourceOptions(kubeconfig, context, path)
+
+
+def read_scheduler(
+    config: str | None,
+    references: Sequence[str],
+    names: Sequence[str] = (),
+    version: str | None = None,
+    recorded: Sequence[ExtraPlugin] = (),
+) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError.
+
+    `names`: those of the profile of the configuration; without one, see `with_names`. `recorded`: plugins of a
+    recording, which the configuration may name, too.
+    """
+    if config is None and not references:
+        return None, ()
+    from bayplan.core.config import load_plugins, read_configuration
+    from bayplan.core.versions import NEWEST, gates_of
+
+    plugins = load_plugins(references)
+    if recorded:
+        from bayplan.answers.replay.recorded_plugins import beside
+
+        plugins = beside(recorded, plugins)
+    if config is None:
+        return None, plugins
+    reading = read_configuration(Path(config), plugins, gates_of(version or NEWEST))
+    for line in reading.warning_lines():
+        click.echo(line, err=True)
+    if names:
+        rename_profiles(config, reading.configuration, names)
+    return reading.configuration, reading.plugins
+
+
+def with_names(
+    scheduler: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]],
+    names: Sequence[str],
+    gates: FeatureGates,
+) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """A scheduler that also answers for the pods of `names`, if it has no configuration of its own.
+
+    `gates`: the version of Kubernetes to decide as, which has its default plugins. Raises PluginLoadError.
+    """
+    configuration, plugins = scheduler
+    if configuration is not None or not names:
+        return scheduler
+    from bayplan.answers.simulation.usual import usual_configuration
+
+    return usual_configuration(plugins, gates, names), plugins
+
+
+def read_version(text: str) -> str:
+    """The version that the user named. Ends the process with status 2 for one that isn't known."""
+    from bayplan.core.versions import emulated_version
+
+    try:
+        return emulated_version(text)
+    except ValueError as error:
+        fail(f"--emulated-version: {error}")
+
+
+def rename_profiles(config: str, configuration: KubeSchedulerConfiguration, names: Sequence[str]) -> None:
+    """Serve the profile of a configuration under other names. As for `bayplan run`, it must have a single one.
+
+    `config`: the file, for the message that ends the process.
+    """
+    from msgspec.structs import replace
+
+    from bayplan.core.config import single_profile_problem
+
+    problem = single_profile_problem(configuration, config)
+    if problem:
+        fail(problem)
+    configuration.profiles = [replace(configuration.profiles[0], schedulerName=name) for name in dict.fromkeys(names)]
+
+
+def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> Iterable[Kind]:
+    """The kinds that the user's plugins read, which may be custom ones."""
+    if configuration is None and not plugins:
+        return ()
+    from bayplan.answers.simulation.world import World
+
+    return World(configuration, plugins).handle.watched
+
+
+def _selector(text: str | None) -> LabelSelector | None:
+    if text is None:
+        return None
+    from bayplan.core.api.labels import InvalidSelector, parse_label_selector
+
+    try:
+        return parse_label_selector(text)
+    except InvalidSelector as error:
+        fail(f"--selector {text!r}: {error}")

@@ -1,0 +1,146 @@
+"""`bayplan fit`: whether the pods of manifests would all be placed now. For CI, too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayplan.faces.cli.insight.answering import answer, yes_option
+from bayplan.faces.cli.insight.cluster_options import AskedCluster, Command, cluster_options
+from bayplan.faces.cli.insight.messages import fail, warn
+from bayplan.faces.cli.shared_options import FilesOfKind
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.answers import Progress
+    from bayplan.answers.insight.insight import Insight
+    from bayplan.answers.insight.questions.fit import Fit
+
+EXIT_SOME_DO_NOT_FIT = 1
+
+
+def manifests_option(help_text: str, *, required: bool = False, metavar: str = "PATH") -> Callable[[Command], Command]:
+    """Return the option `--filename` of a command, which gets `files`. See `documents_in`."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=required,
+        type=FilesOfKind("path", ""),
+        metavar=metavar,
+        help=help_text,
+    )
+
+
+@click.command()
+@manifests_option(
+    "A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.", required=True
+)
+@yes_option
+@cluster_options
+def fit(asked: AskedCluster, files: tuple[str, ...], *, yes: bool) -> None:
+    """Show whether all pods of manifests would be placed now, where, and which pods they would preempt.
+
+    The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
+    their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
+    """
+    documents = list(documents_in(asked, files))
+    if asked.source.path is not None:
+        _warn_of_lacking_kinds(asked, documents)
+
+    def ask(insight: Insight, progress: Progress) -> Fit:
+        return insight.fit(documents, shown=asked.limit, progress=progress)
+
+    if not answer(asked, ask, doing="Placing pods", yes=yes).fits:
+        raise SystemExit(EXIT_SOME_DO_NOT_FIT)
+
+
+def _warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
+    """Say which kinds a dump lacks that the manifests need. A saved snapshot has what its cluster had."""
+    from bayplan.answers.insight.sources.archive import is_archive
+    from bayplan.answers.insight.sources.lacking import lacking_for
+
+    known = {gap.kind for gap in asked.snapshot.gaps}
+    if asked.source.path is not None and not is_archive(asked.source.path):
+        warn(str(gap) for gap in lacking_for(asked.snapshot.documents, documents) if gap.kind not in known)
+
+
+def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Read manifests, those that `--selector` chooses. Without a namespace they are in that of `--namespace` or the
+    context.
+    """
+    from bayplan.foundations.manifest_files import ManifestError, PlacedDocument
+
+    if "-" in files and asked.source.path == "-":
+        fail("--from - and --filename -: only one of them can read standard input")
+    namespace = asked.in_namespace
+    empty = True
+    try:
+        for name in files:
+            for document, where in _read(name):
+                empty = False
+                given = document.get("metadata") or {}
+                if not isinstance(given, dict):
+                    fail(f"{where}: {document['kind']}: metadata: expected an object, not {given!r:.40}")
+                metadata = {"namespace": namespace, **given}
+                if asked.selector is not None and not asked.selector.matches(_labels(metadata)):
+                    continue
+                namespaced = {**document, "metadata": metadata} if _is_namespaced(document) else document
+                yield PlacedDocument(namespaced, where)
+    except ManifestError as error:
+        fail(str(error))
+    if empty:
+        fail(f"there are no objects in {', '.join(files)}")
+
+
+def _labels(metadata: dict[str, Any]) -> dict[str, str]:
+    labels = metadata.get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects of a file or a folder, each with its place."""
+    from bayplan.foundations.manifest_files import ManifestError, files_in, objects_in, read_documents, yaml_documents
+
+    if name == "-":
+        if sys.stdin is None:
+            fail("standard input is closed")
+        try:
+            text = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            fail(f"standard input: not a text in UTF-8: byte {error.start} is {error.object[error.start]:#x}")
+        for line, document in yaml_documents("standard input", text):
+            if document is not None:
+                yield from objects_in(document, f"standard input (line {line})")
+        return
+    for path in files_in(Path(name)):
+        try:
+            yield from read_documents(path)
+        except ManifestError:
+            _fail_for_other_tools(path)
+            raise
+
+
+def _fail_for_other_tools(path: Path) -> None:
+    """Fail for a file that has the state of a cluster, and for an output for people."""
+    from bayplan.answers.insight.sources.exports import in_utf_8, named, text_for_people
+
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return
+    if what := named(content):
+        fail(f"{path} is {what}, which has the state of a cluster: pass it with --from {path}. -f takes manifests")
+    if what := text_for_people(in_utf_8(content)):
+        fail(f"{path} is {what}")
+
+
+def _is_namespaced(document: dict[str, Any]) -> bool:
+    from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
+
+    header = (document["apiVersion"], document["kind"])
+    return any(kind.namespaced and (kind.api_version, kind.kind) == header for kind in (*KINDS, *VERSIONED_KINDS))

@@ -1,0 +1,57 @@
+"""What commands print to stderr, and the statuses that they exit with: for input that can't be used, and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import click
+
+_MOST_WARNINGS = 40
+"""More than there are kinds, so that every missing permission is named."""
+_HOW_TO_BEGIN = "--kubeconfig names a file, --from reads files instead, and `bayplan cluster` starts a cluster"
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+@contextmanager
+def errors_reported() -> Iterator[None]:
+    """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
+    from bayplan.answers.history.format import HistoryError
+    from bayplan.answers.insight.sources.reading import SnapshotError
+    from bayplan.core.config import ConfigurationError, PluginLoadError
+    from bayplan.foundations.bounded_files import UnusableFileError
+    from bayplan.running.client.errors import ConfigError, NoKubeconfigError
+    from bayplan.running.recording.files import RecordingError
+
+    try:
+        yield
+    except (SnapshotError, HistoryError, RecordingError, ConfigError, PluginLoadError, UnusableFileError) as error:
+        missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
+        fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
+    except ConfigurationError as error:
+        click.echo(str(error), err=True)  # one line per error, each with the file and the line
+        raise SystemExit(EXIT_BAD_INPUT) from None
+    except MemoryError:
+        fail("there is not enough memory for this")
+    except KeyboardInterrupt:
+        click.echo("interrupted before anything was known", err=True)
+        raise SystemExit(EXIT_INTERRUPTED) from None
+
+
+def warn(messages: Iterable[str]) -> None:
+    """Print warnings to stderr, up to `_MOST_WARNINGS` of them."""
+    found = list(messages)
+    for message in found[:_MOST_WARNINGS]:
+        click.echo(f"warning: {message}", err=True)
+    if len(found) > _MOST_WARNINGS:
+        click.echo(f"warning: and {len(found) - _MOST_WARNINGS:,} more", err=True)
+
+
+def fail(message: str) -> NoReturn:
+    """End the process with status 2 and a message."""
+    context = click.get_current_context(silent=True)
+    command = context.command_path if context is not None else "bayplan"
+    click.echo(f"{command}: {message}", err=True)
+    raise SystemExit(EXIT_BAD_INPUT) from None

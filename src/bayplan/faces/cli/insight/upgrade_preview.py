@@ -1,0 +1,95 @@
+"""`bayplan upgrade-preview`: what the next version of Kubernetes would decide differently on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from bayplan.faces.cli.insight.answering import answer
+from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
+from bayplan.faces.cli.insight.messages import fail
+
+EXIT_CHANGES = 1
+
+
+@click.command("upgrade-preview")
+@click.option("--to", "target", metavar="VERSION", help="The version to compare with. Default: the next one.")
+@click.option(
+    "--feature-gates",
+    "values",
+    multiple=True,
+    metavar="A=true,B=false",
+    help="The feature gates of the scheduler, in both versions as far as these have them.",
+)
+@click.option(
+    "--dashboards",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="A file or folder of dashboards or alerts: name the metrics in it that end. May be repeated.",
+)
+@cluster_options
+def upgrade_preview(
+    asked: AskedCluster, target: str | None, values: tuple[str, ...], dashboards: tuple[Path, ...]
+) -> None:
+    """Show what another version of Kubernetes would decide differently, and which gates and changes cause it.
+
+    Pods are decided one by one, those of workloads as if they were created again. The cluster is only read. The exit
+    status is 1 if something changes.
+    """
+    from dataclasses import replace
+
+    from bayplan.answers.insight.questions.upgrade_preview import gone_metrics, metrics_used, next_version
+    from bayplan.core.versions import VERSIONS, emulated_version, read_gates, with_gangs
+
+    before = asked.gates.version
+    after = next_version(before)
+    if target is not None:
+        try:
+            after = emulated_version(target)
+        except ValueError as error:
+            fail(f"--to: {error}")
+    if after is None:
+        fail(f"Kubernetes {before} is the newest version that is known; --to names one of {', '.join(VERSIONS)}")
+    pairs = [pair.strip() for pair in ",".join(values).split(",") if pair.strip()]
+    known = {version: [pair for pair in pairs if _has(pair, version)] for version in (before, after)}
+    nowhere = [pair for pair in pairs if pair not in known[before] and pair not in known[after]]
+    known[before] += nowhere  # whose problem says what would be right
+    reads = [read_gates(known[version], version) for version in (before, after)]
+    for read in reads:
+        if read.problems:
+            fail(f"--feature-gates: {read.problems[0]}")
+    gates = [with_gangs(read.gates) for read in reads]
+    try:
+        used = list(metrics_used(dashboards, gone_metrics(before, after)))
+    except OSError as error:
+        fail(f"--dashboards: {error}")
+    found = answer(
+        replace(asked, gates=gates[0]),
+        lambda insight, progress: insight.upgrade_preview(
+            gates[1],
+            lambda pod: asked.namespace in {None, pod.namespace} and asked.selects(pod),
+            settings=[*_gone(known[before], known[after], after), *used],
+            shown=asked.limit,
+            progress=progress,
+        ),
+        doing="Deciding",
+    )
+    if found.changes:
+        raise SystemExit(EXIT_CHANGES)
+
+
+def _has(pair: str, version: str) -> bool:
+    """Whether a version has the gate of `A=true`, or doesn't know it as one of the scheduler."""
+    from bayplan.core.versions import GATES
+
+    gate = GATES.get(pair.removeprefix("kube:").partition("=")[0].strip())
+    return gate is not None and gate.stage(version) is not None
+
+
+def _gone(before: Sequence[str], after: Sequence[str], version: str) -> Iterator[str]:
+    for pair in before:
+        if pair not in after:
+            yield f"--feature-gates {pair}: Kubernetes {version} doesn't have this gate, and refuses it"

@@ -1,0 +1,77 @@
+"""The Kubernetes objects that run `bayplan shadow` in a cluster, with rights to read exactly what it follows.
+
+They are in `templates/shadow.yaml.tmpl`. `deploy/shadow.yaml` is generated from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bayplan.answers.insight.sources.rights import REQUIRED
+from bayplan.answers.insight.tables import grouped
+from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import Kind
+from bayplan.core.config import KubeSchedulerConfiguration, load_configuration, read_configuration
+from bayplan.core.versions import VERSIONS, gates_of, with_gangs
+from bayplan.faces.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, Deployed, Document, from_template
+from bayplan.faces.cli.manifests_files import SchedulerFiles, check_connection, collect_plugins, text_of
+
+SHADOW = "bayplan-shadow"
+"""The default name of the objects."""
+
+
+def collect_shadow(
+    config: Path | None, plugins: Sequence[str], names: Sequence[str]
+) -> tuple[SchedulerFiles, Sequence[Kind]]:
+    """Read and validate all files. Returns them with the kinds that the shadow reads.
+
+    Raises UnusableFile, ConfigurationError and PluginLoadError.
+    """
+    found = SchedulerFiles()
+    loaded = collect_plugins(plugins, found, must_load=config is None)
+    configuration: KubeSchedulerConfiguration | None = None
+    if config is not None and loaded is None:
+        load_configuration(config)
+        found.warnings.append(f"{config}: the kinds that plugins of the image read have to be added to the ClusterRole")
+    elif config is not None:
+        reading = read_configuration(config, loaded or ())
+        found.warnings += reading.warning_lines()
+        configuration = reading.configuration
+        check_connection(config, configuration)
+    if config is not None:
+        found.files[CONFIGURATION_FILE] = text_of(config)
+        found.arguments.insert(0, f"--config={FOLDER}/{CONFIGURATION_FILE}")
+    found.arguments += [f"--scheduler-name={name}" for name in names]
+    every = [World(configuration, loaded or (), with_gangs(gates_of(version))) for version in VERSIONS]
+    return found, list(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
+
+
+def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:
+    """The objects in the order of their creation, each with a comment about its purpose, or ""."""
+    by_group = grouped((kind.group, kind.plural) for kind in kinds)
+    values = deployed.values() | {
+        "rules": [
+            {"apiGroups": [group], "resources": sorted(set(plurals)), "verbs": ["get", "list", "watch"]}
+            for group, plurals in sorted(by_group.items())
+        ],
+        "arguments": [
+            "shadow",
+            *deployed.arguments,
+            "--output=lines",
+            "--state=/found/shadow.json",
+            "--report=/found/report.html",
+            "--address=0.0.0.0",
+            "--port=8080",
+        ],
+    }
+    for comment, document in from_template("shadow.yaml.tmpl", values):
+        if document["kind"] == "ConfigMap" and not deployed.files:
+            continue
+        if document["kind"] == "Deployment" and not deployed.files:
+            spec = document["spec"]["template"]["spec"]
+            spec["volumes"] = [each for each in spec["volumes"] if each["name"] != "configuration"]
+            (container,) = spec["containers"]
+            mounts = container["volumeMounts"]
+            container["volumeMounts"] = [each for each in mounts if each["name"] != "configuration"]
+        yield comment, document

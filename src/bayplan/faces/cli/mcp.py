@@ -1,0 +1,204 @@
+"""`bayplan mcp`: answers questions about a cluster, which it only reads, as tools for assistants."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from bayplan.faces.cli.following import (
+    address_option,
+    followed_source,
+    history_option,
+    listening,
+    longest_option,
+    port_option,
+    stop_signal,
+    token_in,
+    token_option,
+)
+from bayplan.faces.cli.insight.follow_options import Followed, follow_options
+from bayplan.faces.cli.insight.messages import errors_reported, fail
+from bayplan.faces.cli.shared_options import FilesOfKind
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.insight import Insight
+    from bayplan.faces.asking.asking import Asking
+    from bayplan.faces.asking.served_questions import PastQuestions
+    from bayplan.faces.assistants.server import AssistantServer
+
+Command = Callable[..., Any]
+
+
+def _with_streams(command: Command) -> Command:
+    """Give a command standard input and output as `streams`, unless it has --http.
+
+    Plugins then read nothing, and what they print goes to stderr.
+    """
+
+    @functools.wraps(command)
+    def call(*, http: bool, **arguments: Any) -> Any:
+        if http:
+            return command(http=http, streams=None, **arguments)
+        sys.stdout.flush()
+        with (
+            os.fdopen(os.dup(_STDIN), encoding="utf-8", errors="surrogateescape") as requests,
+            os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8") as answers,
+            Path(os.devnull).open(encoding="utf-8") as nothing,
+        ):
+            os.dup2(nothing.fileno(), _STDIN)
+            os.dup2(_STDERR, _STDOUT)
+            try:
+                return command(http=http, streams=(requests, answers), **arguments)
+            finally:
+                sys.stdout.flush()
+                os.dup2(requests.fileno(), _STDIN)
+                os.dup2(answers.fileno(), _STDOUT)
+
+    return call
+
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+_Streams = tuple[TextIO, TextIO]
+"""Where requests are read, and where answers are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """Where to listen, and the token that requests must have."""
+
+    address: str
+    number: int
+    token: str
+    token_file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The folders of a history and of a recording; "" for none."""
+
+    history: str
+    recording: str
+
+
+@click.command()
+@click.option("--http", is_flag=True, help="Listen on a port, in place of standard input and output.")
+@address_option
+@port_option
+@token_option
+@longest_option
+@history_option
+@click.option(
+    "--recording",
+    type=FilesOfKind("path", ""),
+    metavar="PATH",
+    default="",
+    help="What `bayplan run --record` wrote, for why and replay. --plugin names the plugins that were recorded, too.",
+)
+@_with_streams
+@follow_options
+def mcp(
+    followed: Followed,
+    streams: _Streams | None,
+    http: bool,
+    address: str,
+    port: int,
+    token_file: Path | None,
+    longest: float,
+    history: str,
+    recording: str,
+) -> None:
+    """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
+
+    An assistant starts this command, and talks to it by standard input and output. With --http, the command listens
+    on a port: requests must have the printed token, as in `Authorization: Bearer TOKEN`. The server follows the
+    cluster, or the file of --from. It only reads.
+    """
+    _need_extra()
+    if not http and followed.source.path == "-":
+        raise click.UsageError("--from -: the assistant uses standard input; use a file")
+    if not http and token_file is not None:
+        raise click.UsageError("--token-file is for --http")
+    logging.basicConfig(level=logging.ERROR)
+    token = token_in(token_file) if http else ""
+    past = _Past(history, recording)
+    asyncio.run(_mcp(followed, longest, past, streams or _Port(address, port, token, token_file)))
+
+
+def _need_extra() -> None:
+    """End the process with status 2 if the SDK is not installed."""
+    try:
+        import mcp as sdk
+    except ImportError as error:
+        fail(f"assistants need {error.name}: pip install 'bayplan[mcp]'")
+    del sdk
+
+
+async def _mcp(followed: Followed, longest: float, past: _Past, where: _Streams | _Port) -> None:
+    from bayplan.answers.insight.insight import Insight
+    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.faces.asking.asking import Asking
+    from bayplan.faces.asking.running import following
+    from bayplan.faces.asking.served_questions import ServedQuestions
+    from bayplan.faces.assistants.server import AssistantServer
+
+    def make() -> Insight:
+        return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+
+    insight = make()
+    async with AsyncExitStack() as stack:
+        kept = _kept(followed, past, longest, make)
+        for each in kept:
+            stack.callback(each.close)
+        source = await followed_source(followed, insight, stack)
+        asking = Asking(source, insight, longest)
+        server = AssistantServer(ServedQuestions(asking, *kept), source.snapshot().source)
+        if isinstance(where, _Port):
+            await _listen(server, asking, where)
+            return
+        await stack.enter_async_context(following(asking))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing can end the thread that waits for input
+        await server.run_on_stdio(*where)
+
+
+def _kept(followed: Followed, past: _Past, longest: float, make: Callable[[], Insight]) -> list[PastQuestions]:
+    """The questions about a history and a recording. Ends the process with status 2 if these can't be read."""
+    from bayplan.answers.backtest.errors import BacktestError
+    from bayplan.faces.asking.served_questions import HistoryQuestions
+    from bayplan.faces.assistants.recordings import RecordingQuestions
+
+    kept: list[PastQuestions] = []
+    moment = followed.moment
+    recording = past.recording or (moment.path if moment is not None and moment.recorded else "")
+    try:
+        with errors_reported():
+            if past.history:
+                kept.append(HistoryQuestions(past.history, make(), longest))
+            if recording:
+                kept.append(RecordingQuestions(recording, followed.references, make(), longest))
+    except BacktestError as error:
+        fail(str(error))
+    return kept
+
+
+async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:
+    from bayplan.faces.assistants.http import serving
+
+    stop = stop_signal()
+    async with AsyncExitStack() as stack:
+        with listening(port.address, port.number):
+            url, token = await stack.enter_async_context(
+                serving(server, asking, address=port.address, port=port.number, token=port.token)
+            )
+        click.echo(f"url: {url}\ntoken: {token if port.token_file is None else f'in {port.token_file}'}")
+        await stop.wait()

@@ -1,0 +1,13 @@
+"""The HTTP server behind all ports: aiohttp, with limits on what clients can use.
+
+Start reading at `server.py`.
+"""
+
+from bayplan.foundations.http_server.bodies import BodyError
+from bayplan.foundations.http_server.connections import SERVER
+from bayplan.foundations.http_server.hosts import HostNames
+from bayplan.foundations.http_server.limits import Limits
+from bayplan.foundations.http_server.refusals import Refusals, quoted
+from bayplan.foundations.http_server.server import HttpServer, bind
+
+__all__ = ["SERVER", "BodyError", "HostNames", "HttpServer", "Limits", "Refusals", "bind", "quoted"]

@@ -1,1 +1,0 @@
-"""The questions: each is a function of a world (see `bayplan.simulation.world`) that returns an Answer."""

@@ -1,0 +1,199 @@
+"""The embedded cluster: an API server, controllers and simulated kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+from lightkube.models import core_v1
+
+from bayplan.core.api.kinds import NODE
+from bayplan.core.versions import OLDEST, FeatureGates, Version
+from bayplan.foundations.clock import RunningClock, TimerClock
+from bayplan.foundations.file_replacement import replace_text
+from bayplan.foundations.tls import client_context
+from bayplan.running.client.access import ClusterAccess
+from bayplan.running.client.client import Client
+from bayplan.running.client.http import HttpClient
+from bayplan_devcluster.apiserver import ADMIN, ApiServer
+from bayplan_devcluster.apiserver.http.tls import Tls
+from bayplan_devcluster.controllers.informers import Informers
+from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
+from bayplan_devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
+from bayplan_devcluster.controllers.served import Node
+from bayplan_devcluster.in_memory import InMemoryClient
+from bayplan_devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
+from bayplan_devcluster.kubelet_nodes import is_healthy, name_of
+
+log = logging.getLogger(__name__)
+
+CONTEXT = "bayplan"
+"""The name of the context in the kubeconfig."""
+
+
+class DevCluster:
+    """A Kubernetes cluster in this process, on the loopback interface. It runs while its context is entered.
+
+    `nodes` is the number of nodes, or the nodes themselves (see `kubelet.make_node`). All components share `clock`; a
+    `ManualClock` changes only when a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
+    authorize requests, and the kubeconfig is an administrator's. It emulates a `version` of Kubernetes, and with
+    `alpha` it has PodGroups; `gates` are its feature gates, by default those of the version. Controllers and kubelets
+    are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that another client
+    creates. Without `listen` there are no sockets: `client`
+    calls the server in memory. `accept_hosts` is as in `ApiServer`.
+    """
+
+    def __init__(
+        self,
+        nodes: int | Sequence[core_v1.Node] = 3,
+        *,
+        clock: TimerClock | None = None,
+        listen: bool = True,
+        port: int = 0,
+        tls: bool = False,
+        rbac: bool = False,
+        version: Version = OLDEST,
+        alpha: bool = False,
+        gates: FeatureGates | None = None,
+        controllers: bool = True,
+        kubelets: bool = True,
+        delays: KubeletDelays | None = None,
+        accept_hosts: str | None = None,
+    ) -> None:
+        self.clock: TimerClock = clock or RunningClock()
+        self._tls = Tls.create() if tls else None
+        # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
+        self._token = secrets.token_urlsafe() if tls or rbac else None
+        tokens = {self._token: ADMIN} if self._token else None
+        self._listen = listen
+        self.server = ApiServer(
+            listen=listen,
+            port=port,
+            clock=self.clock,
+            tls=self._tls,
+            tokens=tokens,
+            rbac=rbac,
+            version=version,
+            alpha=alpha,
+            gates=gates,
+            accept_hosts=accept_hosts,
+        )
+        self.port = port
+        """The requested port."""
+        self.kubelets: Kubelets | None = None
+        self.client: Client
+        made = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
+        self._nodes = made if kubelets else []
+        self._controllers = controllers
+        self._with_kubelets = kubelets
+        self._delays = delays
+        self.informers: Informers
+        self._parts: list[Kubelets | ControllerManager]
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.server)
+            self.client = await stack.enter_async_context(self._connect())
+            self._make_parts()
+            stack.push_async_callback(_stopped, asyncio.create_task(self._run(), name="cluster"))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error: object) -> bool | None:
+        return await self._stack.__aexit__(*error)  # type: ignore[arg-type]
+
+    @property
+    def url(self) -> str:
+        """The URL of the API server."""
+        return self.server.url
+
+    @property
+    def node_names(self) -> set[str]:
+        """The initial nodes; none without kubelets, which register the nodes."""
+        return set(map(name_of, self._nodes))
+
+    async def nodes_ready(self, names: Iterable[str] | None = None) -> None:
+        """Wait until nodes are registered and Ready, and no longer have the taint of new nodes: the initial ones.
+
+        `names` are other nodes to wait for. Returns at once without kubelets, which make nodes Ready.
+        """
+        awaited = self.node_names if names is None or not self._with_kubelets else set(names)
+        all_ready = asyncio.Event()
+
+        def check(_: Node, node: Node) -> None:
+            if node is not None and is_healthy(node) and not (self._controllers and is_tainted(node, NOT_READY)):
+                awaited.discard(node.metadata.name)
+            if not awaited:
+                all_ready.set()
+
+        known = self.informers.of(NODE)
+        known.listen(check)
+        if awaited:
+            await all_ready.wait()
+        known.leave(check)
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig for kubectl and other clients, as YAML."""
+        return self.server.kubeconfig()
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write the kubeconfig to a file that only the owner can read."""
+        replace_text(path, self.kubeconfig(), private=True)
+
+    def _connect(self) -> Client:
+        if not self._listen:
+            return InMemoryClient(self.server, token=self._token or "")
+        trust = client_context(self._tls.authority.decode()) if self._tls is not None else None
+        headers = (("Authorization", f"Bearer {self._token}"),) if self._token is not None else ()
+        return HttpClient(ClusterAccess(server=self.url, tls=trust, headers=headers))
+
+    def _make_parts(self) -> None:
+        self.informers = Informers(self.client)
+        self._parts = []
+        if self._with_kubelets:
+            rate = self.clock.rate if isinstance(self.clock, RunningClock) else 1.0
+            self.kubelets = Kubelets(
+                self.client,
+                self.clock,
+                self._nodes,
+                informers=self.informers,
+                delays=self._delays,
+                adopt=True,
+                rate=rate,
+            )
+            self._parts.append(self.kubelets)
+        if self._controllers:
+            root_ca = self._tls.authority.decode() if self._tls is not None else ""
+            manager = ControllerManager(
+                self.client,
+                self.clock,
+                WORKLOADS,
+                informers=self.informers,
+                root_ca=root_ca,
+                taint_rules=self.server.taint_rules,
+                pod_groups=self.server.pod_groups,
+            )
+            self._parts.append(manager)
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in (self.informers, *self._parts):
+                    tasks.create_task(part.run())
+        except ExceptionGroup:
+            log.exception("controllers and kubelets have stopped")
+            raise
+
+
+async def _stopped(running: asyncio.Task[None]) -> None:
+    """Stop the components. If one failed, which stopped the others, raise its error."""
+    running.cancel()
+    await asyncio.wait([running])
+    if not running.cancelled():
+        running.result()
