@@ -123,4 +123,4 @@ def test_all_contexts_of_clients_are_made_in_one_place():
         for line in path.read_text().splitlines()
         if re.search(r"create_default_context\((?!ssl\.Purpose\.CLIENT_AUTH)", line)
     }
-    assert made_by == {"tls.py"}
+    assert made_by == {"foundations/tls.py"}

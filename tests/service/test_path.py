@@ -12,7 +12,7 @@ from bayplan.core.plugins.coscheduling.plugin import Coscheduling
 from bayplan.testing.builders import make_node
 
 ROOT = Path(__file__).parents[2]
-_STAGE = re.compile(r"^([\w.]+) +(\w+/\w+)\.py\b", re.MULTILINE)
+_STAGE = re.compile(r"^([\w.]+) +(\w+/\w+/\w+)\.py\b", re.MULTILINE)
 
 
 def drawn():
