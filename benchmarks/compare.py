@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.answers.history.sources.synthesis import Synthesis, synthesize
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots.snapshot import Snapshot
 
 NODES = 1000
 SERVICES = 120

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from bayplan.answers.insight.questions.usage import Requests
     from bayplan.answers.insight.questions.what_if import WhatIf
     from bayplan.answers.insight.questions.why_not import WhyNot
-    from bayplan.answers.insight.snapshot import Snapshot
-    from bayplan.answers.insight.sources.reading import Gap, SnapshotError
+    from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
 
 __all__ = [
     "Answer",

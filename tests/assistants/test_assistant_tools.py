@@ -13,7 +13,7 @@ from tests.support.assistants import assistant, called, refused
 from tests.support.served_questions import node, pod, small_cluster
 
 from bayplan.answers.insight.question_types import QUESTIONS
-from bayplan.answers.insight.sources.rights import FOLLOWED
+from bayplan.answers.snapshots.rights import FOLLOWED
 from bayplan.faces.asking.sources import ClusterSource
 from bayplan.faces.assistants import tools
 from bayplan.insight import Insight, Snapshot

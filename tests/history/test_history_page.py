@@ -19,7 +19,7 @@ from bayplan.answers.backtest.sample import write_sample
 from bayplan.answers.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
 from bayplan.answers.history.sources.trace import _COLUMNS
 from bayplan.answers.history.sources.versions import KEPT
-from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+from bayplan.answers.snapshots.rights import ROLE, cluster_role
 from bayplan.core.api.kinds import DEPLOYMENT
 from bayplan.faces.cli import main
 from bayplan_devcluster.apiserver import ApiServer

@@ -14,7 +14,7 @@ from tests.support.commands import bayplan
 from tests.support.waiting import until
 
 from bayplan.answers.history.reading import History
-from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+from bayplan.answers.snapshots.rights import ROLE, cluster_role
 from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load

@@ -20,7 +20,7 @@ from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.control_plane import ASSETS, ControlPlane
 
-from bayplan.answers.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
+from bayplan.answers.snapshots.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.client import ApiError, HttpClient, load_kubeconfig
 from bayplan.core.api.kinds import (
     CONFIG_MAP,

@@ -14,7 +14,7 @@ from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.tables import cases
 
-from bayplan.answers.insight.sources.rights import cluster_role
+from bayplan.answers.snapshots.rights import cluster_role
 from bayplan.core.api.kinds import NODE, POD, custom_kind
 from bayplan.core.versions import FollowedVersion
 from bayplan.faces.cli import main

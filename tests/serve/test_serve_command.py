@@ -17,7 +17,7 @@ from tests.support.commands import bayplan
 from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
-from bayplan.answers.insight.sources.rights import FOLLOWED
+from bayplan.answers.snapshots.rights import FOLLOWED
 from bayplan.faces.asking import asking
 from bayplan.faces.asking.sources import ClusterSource, FileSource
 from bayplan.insight import Snapshot

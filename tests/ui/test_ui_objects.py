@@ -7,7 +7,7 @@ import pytest
 import yaml
 from served_page import GPU, node, pod, served
 
-from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+from bayplan.answers.snapshots.rights import ROLE, cluster_role
 from bayplan.core.api.kinds import CONFIG_MAP, CORE_EVENT, POD, SECRET
 from bayplan.core.api.times import rfc3339
 from bayplan.faces.asking import events as events_module

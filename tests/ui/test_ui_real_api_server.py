@@ -8,7 +8,7 @@ from served_page import node, pod, served
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.waiting import until
 
-from bayplan.answers.insight.sources.rights import cluster_role
+from bayplan.answers.snapshots.rights import cluster_role
 from bayplan.client import HttpClient, connect, load_kubeconfig
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.faces.asking.sources import ClusterSource

@@ -8,7 +8,7 @@ import aiohttp
 from served_page import node, served
 from tests.support.waiting import until
 
-from bayplan.answers.insight.sources.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
+from bayplan.answers.snapshots.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
 from bayplan.client import connect
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
 from bayplan.faces.asking import asking, sources

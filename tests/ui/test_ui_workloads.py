@@ -3,7 +3,7 @@
 import pytest
 from served_page import node, page_of, pod, served, served_objects
 
-from bayplan.answers.insight.sources.rights import EFFECTS
+from bayplan.answers.snapshots.rights import EFFECTS
 from bayplan.core.api.kinds import DEPLOYMENT
 from bayplan.faces.asking.sources import ClusterSource
 from bayplan.faces.ui import workloads_page

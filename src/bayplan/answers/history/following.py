@@ -12,8 +12,8 @@ from lightkube.models.core_v1 import Pod
 from bayplan.answers.history import format as columns
 from bayplan.answers.history.documents import document_of, kind_name
 from bayplan.answers.history.format import FIRST_TIME, LAST_TIME, HistoryDocument, Row
-from bayplan.answers.insight.sources.documents import kind_named
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import kind_named
 from bayplan.core.api import quantity
 from bayplan.core.api.kinds import NODE, POD, Kind, custom_kind
 from bayplan.core.api.objects import UndecodableObject, decode

@@ -15,9 +15,9 @@ from bayplan.answers.history.following import kind_of
 from bayplan.answers.history.format import Row
 from bayplan.answers.history.reading import History, key_of_row
 from bayplan.answers.history.steps import Step, What
-from bayplan.answers.insight.snapshot import Snapshot, frozen
-from bayplan.answers.insight.sources.documents import stored
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.snapshot import Snapshot, frozen
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.core.api.objects import encode
 

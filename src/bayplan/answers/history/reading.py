@@ -41,9 +41,9 @@ from bayplan.answers.history.format import (
 )
 from bayplan.answers.history.gaps import LostKind, joined
 from bayplan.answers.history.segments import Segment, segments_in
-from bayplan.answers.insight.snapshot import Snapshot, frozen
-from bayplan.answers.insight.sources.documents import stored
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.snapshot import Snapshot, frozen
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
 

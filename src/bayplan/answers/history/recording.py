@@ -20,8 +20,8 @@ from bayplan.answers.history.gaps import plain
 from bayplan.answers.history.journal import Journal, convert_journal, next_segment
 from bayplan.answers.history.segments import segments_in
 from bayplan.answers.history.writing import prepare_folder, write_manifest
-from bayplan.answers.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED
-from bayplan.answers.insight.sources.served import LISTING_PAUSE, FollowedKind
+from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED
+from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.kinds import CORE_EVENT, Kind
 from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.file_lock import AlreadyLocked, locked

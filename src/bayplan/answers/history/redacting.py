@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.answers.history.format import HistoryError
-from bayplan.answers.insight.sources.redaction.kinds import FIELDS
-from bayplan.answers.insight.sources.redaction.names import KeyedNames
+from bayplan.answers.snapshots.redaction.kinds import FIELDS
+from bayplan.answers.snapshots.redaction.names import KeyedNames
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, Kind
 
 _KEY_BYTES = 32

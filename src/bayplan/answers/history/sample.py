@@ -9,7 +9,7 @@ from typing import Any
 
 from lightkube.models.core_v1 import PodTemplateSpec
 
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.objects import convert
 from bayplan_devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 

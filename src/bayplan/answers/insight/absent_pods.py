@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bayplan.answers.insight.owners import others_called
 from bayplan.answers.insight.questions.recorded_events import preempted_by
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bayplan.answers.insight.expansion import Document
-from bayplan.answers.insight.sources.documents import kind_named
-from bayplan.answers.insight.sources.older_versions import NEWER
-from bayplan.answers.insight.sources.reading import SnapshotError
-from bayplan.answers.insight.sources.rights import EFFECTS
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import kind_named
+from bayplan.answers.snapshots.older_versions import NEWER
+from bayplan.answers.snapshots.rights import EFFECTS
 from bayplan.core.api.kinds import JOB, POD, STATEFUL_SET, Kind
 
 _JOB_SET = "jobset.sigs.k8s.io"

@@ -11,9 +11,9 @@ from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, pl
 from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
-from bayplan.answers.insight.snapshot import Snapshot, flattened
 from bayplan.answers.insight.usable import UsableObjects, without
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.snapshot import Snapshot, flattened
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo

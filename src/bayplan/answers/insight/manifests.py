@@ -20,9 +20,9 @@ from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.objects import ADMISSION, Objects
 from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.insight.redeployment import Redeployment, redeployment
-from bayplan.answers.insight.snapshot import Snapshot, flattened
-from bayplan.answers.insight.sources.documents import identify
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import identify
+from bayplan.answers.snapshots.snapshot import Snapshot, flattened
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import convert, decode, encode

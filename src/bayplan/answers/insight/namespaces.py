@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.owners import WORKLOADS
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NAMESPACE, POD
 from bayplan.core.api.suggestions import did_you_mean
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from bayplan.answers.insight.applying import applied
 from bayplan.answers.insight.expansion import Document
-from bayplan.answers.insight.snapshot import Snapshot
-from bayplan.answers.insight.sources.documents import identify
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import Snapshot, SnapshotError
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.suggestions import did_you_mean

@@ -13,7 +13,7 @@ from shlex import quote
 import msgspec
 
 from bayplan.answers.insight.answers import listed
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.coscheduling import LIGHTWEIGHT_PREFIX, POD_GROUP_LABEL
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import POD, custom_kind

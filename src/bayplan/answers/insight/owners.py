@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bayplan.answers.insight.answers import listed
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import owners_of, references_in
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import (
     CRON_JOB,
     DAEMON_SET,

@@ -52,8 +52,7 @@ from bayplan.answers.insight.questions.scale_up import ScaleUp
 from bayplan.answers.insight.questions.shrink import Shrink
 from bayplan.answers.insight.questions.what_if import WhatIf
 from bayplan.answers.insight.questions.why_not import WhyNot
-from bayplan.answers.insight.snapshot import Snapshot
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import Snapshot, SnapshotError
 from bayplan.core.cluster.pod_info import PodInfo
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from bayplan.answers.insight.expansion import Document, Rollout
 from bayplan.answers.insight.owners import newest_replica_set, owners_behind
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import owners_of
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from bayplan.core.api.objects import convert
 from bayplan.core.cluster.pod_info import PodInfo

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from bayplan.answers.insight.snapshot import Snapshot, frozen
-from bayplan.answers.insight.sources.reading import Documents
+from bayplan.answers.snapshots.reading import Documents
+from bayplan.answers.snapshots.snapshot import Snapshot, frozen
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import decode
 

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.moments import SnapshotMaker
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.replay import Moment
+from bayplan.answers.snapshots import Snapshot
 from bayplan.foundations.latest import Latest
 from bayplan.running.recording.files import Recording, RecordingError
 

@@ -11,12 +11,12 @@ from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.questions.explain import Explanation, decision_of
 from bayplan.answers.insight.questions.rejected_nodes import rejected_nodes
 from bayplan.answers.insight.questions.scores import score_table
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.evictions import EvictionsFor
 from bayplan.answers.replay.moments import PodNames, RecordedDecision
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.disruption_budgets import Budgets

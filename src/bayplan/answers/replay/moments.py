@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.replay import Replay
 from bayplan.answers.replay.scheduler import ReplayedScheduler
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import bare, encode
 from bayplan.core.cluster.pod_info import PodInfo

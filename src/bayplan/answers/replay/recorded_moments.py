@@ -11,13 +11,13 @@ from operator import attrgetter
 import msgspec
 
 from bayplan.answers.history.steps import NextDifference, Step, What
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.candidates import OtherPolicy
 from bayplan.answers.replay.cursor import ReplayCursor
 from bayplan.answers.replay.moments import RecordedDecision, decisions_and_reports, uid_of
 from bayplan.answers.replay.policies import Policy, recorded_policy
 from bayplan.answers.replay.recorded_plugins import NamedPlugins
 from bayplan.answers.replay.replay import Moment, told
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE, POD, kind_of
 from bayplan.running.recording import entries
 from bayplan.running.recording.files import Recording, RecordingError

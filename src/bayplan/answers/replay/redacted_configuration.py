@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from bayplan.answers.insight.sources.redaction.names import Names, Rule
-from bayplan.answers.insight.sources.redaction.pods import NODE_AFFINITY
-from bayplan.answers.insight.sources.redaction.rules import constant, each, fields, key, verbatim, verbatims
+from bayplan.answers.snapshots.redaction.names import Names, Rule
+from bayplan.answers.snapshots.redaction.pods import NODE_AFFINITY
+from bayplan.answers.snapshots.redaction.rules import constant, each, fields, key, verbatim, verbatims
 from bayplan.core.api import durations
 from bayplan.core.config.types import API_VERSION, KIND, Plugins
 

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.moments import RecordedDecision, Report, decisions_and_reports, uid_of, with_node
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, kind_of
 from bayplan.core.api.objects import bare
 from bayplan.running.recording import entries

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.evictions import EvictionsOf
 from bayplan.answers.replay.moments import RecordedDecision, decisions_of, snapshot_at, snapshot_at_end
 from bayplan.answers.replay.policies import Policy, recorded_policy
 from bayplan.answers.replay.recorded_plugins import NamedPlugins
 from bayplan.answers.replay.replay import Moment
 from bayplan.answers.replay.reported import reported_cluster
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.times import time_meant
 from bayplan.running.recording.files import Recording, RecordingError
 

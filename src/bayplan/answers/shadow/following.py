@@ -11,12 +11,12 @@ from http import HTTPStatus
 from typing import Any
 
 from bayplan.answers.insight.answers import plural
-from bayplan.answers.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
-from bayplan.answers.insight.sources.served import LISTING_PAUSE, FollowedKind
 from bayplan.answers.shadow.backlog import CAUGHT_UP, Backlog, SeenChange
 from bayplan.answers.shadow.comparisons import ShadowComparison
 from bayplan.answers.shadow.shadow import Shadow
 from bayplan.answers.shadow.written import written_at
+from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import decode

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, silent
 from bayplan.answers.insight.question_parameters import Question
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.faces.asking.asking import Asking, UnreadError
 from bayplan.faces.asking.replies import LINES, TEXT, ServeError, encoded, reply, stream
 from bayplan.faces.asking.worker import TooLongError

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.faces.asking.sources import Source
 from bayplan.faces.asking.worker import LONGEST, Worker
 

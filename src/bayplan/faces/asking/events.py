@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CORE_EVENT, EVENT, Kind
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError, ConfigError, TransportError

@@ -11,7 +11,7 @@ from bayplan.answers.insight.answers import Answer, Progress, silent
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.question_parameters import Question
 from bayplan.answers.insight.question_types import QUESTIONS
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.faces.asking.answering import answered, ready
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.sources import FileSource, stamp

@@ -10,12 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from bayplan.answers.insight.snapshot import Snapshot
-from bayplan.answers.insight.sources.cluster import SELECTORS
-from bayplan.answers.insight.sources.documents import stored
-from bayplan.answers.insight.sources.reading import Gap, SnapshotError
-from bayplan.answers.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
-from bayplan.answers.insight.sources.served import LISTING_PAUSE, FollowedKind
+from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
+from bayplan.answers.snapshots.cluster import SELECTORS
+from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
+from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.kinds import NODE, Kind
 from bayplan.faces.asking.events import Events, server_events, snapshot_events
 from bayplan.running.client.client import Client

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import SnapshotError
 from bayplan.core.api import quantity
 from bayplan.core.api.requests import is_extended
 from bayplan.core.config import PluginLoadError, load_plugins

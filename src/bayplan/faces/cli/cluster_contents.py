@@ -54,8 +54,8 @@ class Contents:
 
 def read_contents(paths: Iterable[Path]) -> Contents:
     """The objects in files and folders. Raises ManifestError, and SnapshotError for a saved snapshot."""
-    from bayplan.answers.insight.snapshot import Snapshot
-    from bayplan.answers.insight.sources.archive import is_archive
+    from bayplan.answers.snapshots import Snapshot
+    from bayplan.answers.snapshots.archive import is_archive
 
     contents = Contents()
     others: list[tuple[dict[str, Any], str]] = []

@@ -155,7 +155,7 @@ async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin], gates: F
 async def _page(kubeconfig: Path, plugins: Sequence[ExtraPlugin]) -> AsyncGenerator[str]:
     """Serve the page of `bayplan ui` about the cluster. Yields its address."""
     from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.faces.asking.sources import ClusterSource
     from bayplan.faces.ui.server import serving
     from bayplan.running.client.connection import connect

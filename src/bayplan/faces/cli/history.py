@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from bayplan.answers.history.format import HistoryManifest
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _EXISTING = click.Path(exists=True, path_type=Path)
@@ -200,7 +200,7 @@ def show(folder: Path) -> None:
 
 
 def _snapshot(path: Path | None) -> Snapshot | None:
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
 
     return Snapshot.open(path) if path is not None else None
 

@@ -34,7 +34,7 @@ def _print_insight(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     """Print the role for reading a cluster instead of the objects of a scheduler."""
     if not wanted:
         return
-    from bayplan.answers.insight.sources.rights import ROLE, cluster_role
+    from bayplan.answers.snapshots.rights import ROLE, cluster_role
     from bayplan.faces.cli.manifests_text import stream
 
     header = f"Grant it with: kubectl create clusterrolebinding {ROLE} --clusterrole {ROLE} --user NAME"

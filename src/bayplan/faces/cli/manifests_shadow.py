@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bayplan.answers.insight.sources.rights import REQUIRED
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.rights import REQUIRED
 from bayplan.core.api.kinds import Kind
 from bayplan.core.config import KubeSchedulerConfiguration, load_configuration, read_configuration
 from bayplan.core.versions import VERSIONS, gates_of, with_gangs

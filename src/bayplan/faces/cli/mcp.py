@@ -146,7 +146,7 @@ def _need_extra() -> None:
 
 async def _mcp(followed: Followed, longest: float, past: _Past, where: _Streams | _Port) -> None:
     from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.faces.asking.asking import Asking
     from bayplan.faces.asking.running import following
     from bayplan.faces.asking.served_questions import ServedQuestions

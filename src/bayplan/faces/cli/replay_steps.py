@@ -79,8 +79,8 @@ class Steps:
             click.echo(f"  pod {each.key}: {told(each, moment.preemptions)}")
 
     def _save(self, moment: Moment, path: str) -> None:
-        from bayplan.answers.insight.sources.reading import SnapshotError
         from bayplan.answers.replay.moments import snapshot_at
+        from bayplan.answers.snapshots import SnapshotError
 
         try:
             snapshot_at(moment.scheduler, moment.time, f"{self._recording.source} at {moment.time:%H:%M:%S}").save(path)

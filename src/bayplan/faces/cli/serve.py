@@ -46,7 +46,7 @@ async def _serve(
 ) -> None:
     from bayplan.answers.backtest.errors import BacktestError
     from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.faces.serve.server import serving
 
     stop = stop_signal()

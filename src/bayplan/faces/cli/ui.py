@@ -60,7 +60,7 @@ async def _ui(
     followed: Followed, moments: MomentSources | None, shadow: ShadowFile | None, address: str, port: int
 ) -> None:
     from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.faces.ui.server import serving
 
     stop = stop_signal()

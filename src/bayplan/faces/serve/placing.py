@@ -11,11 +11,11 @@ from bayplan.answers.insight.answers import Progress, QuestionError, listed
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.manifests import Manifests
 from bayplan.answers.insight.questions.new_objects import add_objects, given
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.replicas import Replicas
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, RESOURCE_QUOTA
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo

@@ -21,7 +21,8 @@ from bayplan.answers.insight.questions.edits import edited
 from bayplan.answers.insight.questions.fit import Fit, PodFit, pod_fit
 from bayplan.answers.insight.questions.new_objects import bind_immediately
 from bayplan.answers.insight.questions.outcomes import schedule_pending
-from bayplan.answers.insight.snapshot import Snapshot, frozen
+from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots.snapshot import frozen
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import encode
 from bayplan.faces.serve.placing import Placing

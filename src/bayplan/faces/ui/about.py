@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bayplan.answers.insight.answers import QuestionError, listed
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CONFIG_MAP, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SECRET, Kind
 
 NEVER_SHOWN = (SECRET, CONFIG_MAP)

@@ -9,10 +9,10 @@ from http import HTTPStatus
 from aiohttp import web
 from markupsafe import Markup
 
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.shadow.comparisons import ShadowComparison
 from bayplan.answers.shadow.record import ShadowFileError
 from bayplan.answers.shadow.shown import ShadowReport, because_of, percent, summary
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD
 from bayplan.faces.ui.addresses import at_moment
 from bayplan.faces.ui.app import PageError, Visit

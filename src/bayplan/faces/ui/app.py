@@ -19,7 +19,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayplan.answers.insight.answers import QuestionError
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.durations import human
 from bayplan.core.api.times import with_zone
 from bayplan.faces.asking.asking import Asking, Question, UnreadError

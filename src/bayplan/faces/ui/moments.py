@@ -16,9 +16,9 @@ from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.history.steps import NextDifference, Step, What
 from bayplan.answers.insight.answers import Progress, QuestionError
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.recorded_moments import RecordingMoments
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import Kind
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.events import Events, snapshot_events

@@ -12,8 +12,8 @@ from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.answers.insight.questions.pending import PendingPods
 from bayplan.answers.insight.questions.workload import is_run_of, wanted_pods
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import references_in
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CRON_JOB, DEPLOYMENT, POD, Kind
 from bayplan.core.api.objects import UndecodableObject, decode
 from bayplan.core.cluster.pod_info import PodInfo

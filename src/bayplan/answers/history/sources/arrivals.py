@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from bayplan.answers.history import format as columns
 from bayplan.answers.history.following import Following, HistoryChange
 from bayplan.answers.insight.objects import Objects
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD
 from bayplan_devcluster.apiserver.status import StatusError
 

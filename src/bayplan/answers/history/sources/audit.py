@@ -19,7 +19,7 @@ from bayplan.answers.history.sources.audit_objects import Document, listed, stor
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import PRIORITY_CLASS, Kind
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -34,7 +34,7 @@ from bayplan.answers.history.sources.audit_objects import (
 )
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS, Kind
 from bayplan.core.api.labels import InvalidSelector, parse_field_selector, parse_label_selector
 

@@ -20,7 +20,7 @@ from bayplan.answers.history.following import TERMINATED, key_of, moment
 from bayplan.answers.history.format import HistoryError, HistoryManifest, import_pyarrow
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT, VersionedObjects
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.foundations.bounded_files import Allowance, UnusableFileError, drained, is_dense, read_member
 

@@ -21,7 +21,7 @@ from bayplan.answers.history.sources.metric_names import label_keys, resource_na
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.prometheus import STEP, Prometheus, Series
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import quantity
 from bayplan.core.api.kinds import (
     DAEMON_SET,

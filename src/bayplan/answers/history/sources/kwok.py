@@ -18,7 +18,7 @@ from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.trace import BEGIN
 from bayplan.answers.history.sources.versions import KEPT, VersionedObjects, kept_kind
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.times import rfc3339
 from bayplan.foundations.bounded_files import GZIP, Allowance, UnusableFileError, inflating, read_rest

@@ -21,7 +21,7 @@ from bayplan.answers.history.sources.arrivals import Arrivals
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.trace import MOST
 from bayplan.answers.history.sources.versions import NO_PLACEMENTS, VersionedObjects, kept_kind
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import (
     DEPLOYMENT,
     JOB,

@@ -24,7 +24,7 @@ from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.arrivals import Arrivals, at_begin
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CRON_JOB, JOB, NODE, POD
 from bayplan_devcluster.controllers.cron_schedule import InvalidSchedule, parse
 

@@ -23,7 +23,7 @@ from bayplan.answers.history.parquet_files import opened_parquet, rows_in, too_l
 from bayplan.answers.history.sources.arrivals import Arrivals, at_begin
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import quantity
 from bayplan.core.api.kinds import NODE, custom_kind
 from bayplan.core.api.pod_groups import POD_GROUPS

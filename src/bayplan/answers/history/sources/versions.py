@@ -13,7 +13,7 @@ from bayplan.answers.history.recording import KINDS as RECORDED
 from bayplan.answers.history.sources.arrivals import at_begin
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import KINDS, NODE, Kind
 
 KEPT: Mapping[tuple[str, str], Kind] = {(kind.group, kind.plural): kind for kind in KINDS if kind in RECORDED}

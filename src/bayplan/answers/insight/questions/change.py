@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.answers.insight.answers import Progress, plural
-from bayplan.answers.insight.sources.documents import identify
-from bayplan.answers.insight.sources.reading import SnapshotError
 from bayplan.answers.simulation.evictions import evict
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import convert, encode
 from bayplan.core.cluster.pod_info import PodInfo

@@ -16,8 +16,8 @@ from bayplan.answers.insight.questions.claim_templates import template_remedies
 from bayplan.answers.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.answers.insight.questions.hanging import force_deletions
 from bayplan.answers.insight.questions.node_groups import attached_objects, devices_by_node
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.cluster.nodes import NodeInfo
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.remedies import Remedy, is_daemon

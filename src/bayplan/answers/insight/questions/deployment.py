@@ -9,12 +9,12 @@ from bayplan.answers.insight.answers import Progress, Stopped, listed
 from bayplan.answers.insight.expansion import Expansion, Rollout
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.new_objects import given
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.simulation.evictions import remove
 from bayplan.answers.simulation.owners import is_replaced
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.scheduling import Preemption

@@ -22,9 +22,9 @@ from bayplan.answers.insight.questions.outcomes import (
     pending_in,
 )
 from bayplan.answers.insight.questions.utilization import before_and_after, quantity_text
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.insight.tables import table
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.core.api.tolerations import taint_text

@@ -12,12 +12,12 @@ from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.documents import pending_copy, pod_document
 from bayplan.answers.insight.questions.replaced_pods import replaced_pods
-from bayplan.answers.insight.snapshot import Snapshot
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.claims import released, without
 from bayplan.answers.simulation.owners import PodOwner, controller_of
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, Kind
 from bayplan.core.api.objects import convert, encode
 from bayplan.core.cluster.pod_info import PodInfo

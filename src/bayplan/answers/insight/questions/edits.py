@@ -24,10 +24,10 @@ from bayplan.answers.insight.questions.node_changes import (
     uncordon,
 )
 from bayplan.answers.insight.questions.portable import Patch, PortableChange, checked, patched
-from bayplan.answers.insight.snapshot import Snapshot
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.simulation.owners import controller_of
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.insight.questions.draft import Draft
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.claims import claims_of
 from bayplan.answers.simulation.owners import controller_of, references_in
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import (
     CRON_JOB,
     DAEMON_SET,

@@ -10,9 +10,9 @@ from bayplan.answers.insight.answers import Progress
 from bayplan.answers.insight.limits import Limits
 from bayplan.answers.insight.questions.change import Help
 from bayplan.answers.insight.questions.raised_priority import priorities_of, with_higher_priority
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DEPLOYMENT
 from bayplan.core.cluster.pod_info import PodInfo
 

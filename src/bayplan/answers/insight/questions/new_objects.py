@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.answers.insight.expansion import Document
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.simulation import volumes
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.api.volumes import (

@@ -13,8 +13,8 @@ import numpy as np
 
 from bayplan.answers.insight.pools import pool_of, type_of, zone_of
 from bayplan.answers.insight.questions.documents import copy_of_node
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE, Kind
 from bayplan.core.api.objects import convert, encode
 from bayplan.core.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY

@@ -11,10 +11,9 @@ from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.nodes import node_of
 from bayplan.answers.insight.questions.change import Change
 from bayplan.answers.insight.questions.documents import copy_of_node, node_document
-from bayplan.answers.insight.snapshot import Snapshot
-from bayplan.answers.insight.sources.documents import identify, kind_named
-from bayplan.answers.insight.sources.reading import SnapshotError
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot, SnapshotError
+from bayplan.answers.snapshots.documents import identify, kind_named
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.core.api.objects import convert, encode
 from bayplan.core.cluster.pod_info import PodInfo

@@ -11,10 +11,10 @@ from bayplan.answers.insight.answers import Progress
 from bayplan.answers.insight.questions.change import Confirm, Help, make
 from bayplan.answers.insight.questions.changes import combined, evicted
 from bayplan.answers.insight.questions.new_objects import bind_claims
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import PRIORITY_CLASS
 from bayplan.core.api.objects import decode
 from bayplan.core.cluster.pod_info import PodInfo

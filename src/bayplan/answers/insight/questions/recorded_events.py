@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CORE_EVENT, EVENT, POD, Kind
 
 PREEMPTED = "Preempted"

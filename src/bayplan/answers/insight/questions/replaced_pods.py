@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayplan.answers.insight.owners import WORKLOADS
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import PodOwner, controller_of, is_replaced
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import JOB, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Kind
 from bayplan.core.cluster.pod_info import PodInfo
 

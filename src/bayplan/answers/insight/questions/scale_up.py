@@ -20,10 +20,10 @@ from bayplan.answers.insight.questions.new_objects import add_objects, given
 from bayplan.answers.insight.questions.node_groups import node_groups
 from bayplan.answers.insight.questions.node_search import NodeSearch, PoolLimits, PoolNodes
 from bayplan.answers.insight.questions.utilization import quantity_text
-from bayplan.answers.insight.sources.documents import identify
 from bayplan.answers.insight.tables import grouped, table
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.requests import CPU, MEMORY, PODS
 from bayplan.core.cluster.pod_info import PodInfo

@@ -9,11 +9,11 @@ import msgspec
 from bayplan.answers.insight.answers import Progress, plural
 from bayplan.answers.insight.owners import owned_by
 from bayplan.answers.insight.questions.change import Change, Help
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.evictions import remove
 from bayplan.answers.simulation.owners import owners_of, references_of
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DEPLOYMENT, POD
 from bayplan.core.api.objects import UndecodableObject, convert, encode
 from bayplan.core.cluster.pod_info import PodInfo

@@ -15,9 +15,9 @@ from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.insight.questions.change import Help, make
 from bayplan.answers.insight.questions.deployment import Deployment, remove_pod
 from bayplan.answers.insight.questions.new_objects import add_objects
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import JOB, POD, Kind
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan_devcluster.apiserver.status import StatusError

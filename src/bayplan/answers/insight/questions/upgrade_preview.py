@@ -21,12 +21,12 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import Answer, Progress, listed, plural, silent
 from bayplan.answers.insight.questions.documents import pending_copy
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.insight.tables import table
 from bayplan.answers.simulation.evictions import remove
 from bayplan.answers.simulation.owners import references_in, workload_of
 from bayplan.answers.simulation.usual import usual_configuration
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import GATED_KINDS, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.core.api.volumes import claim_name, class_of_claim, full_name, volume_name
 from bayplan.core.cluster.pod_info import PodInfo

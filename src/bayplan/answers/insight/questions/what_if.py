@@ -27,8 +27,8 @@ from bayplan.answers.insight.questions.outcomes import (
 )
 from bayplan.answers.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.answers.insight.questions.utilization import before_and_after
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM
 
 

@@ -12,8 +12,8 @@ from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.owners import owned_objects
 from bayplan.answers.insight.questions.eviction_budgets import is_ready
 from bayplan.answers.insight.questions.recorded_events import events_about
-from bayplan.answers.insight.snapshot import Snapshot
 from bayplan.answers.simulation.owners import owners_of
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.cluster.pod_info import PodInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.insight.snapshot import Snapshot
+from bayplan.answers.snapshots import Snapshot
 from bayplan.core.config import Catalog, KubeSchedulerConfiguration, load_plugins
 from bayplan.core.config.profiles import profile_of_all
 from bayplan.faces.asking.sources import ClusterSource

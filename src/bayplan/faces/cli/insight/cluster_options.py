@@ -24,7 +24,7 @@ from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind, plugin_opti
 from bayplan.foundations.collector import collecting_rarely
 
 if TYPE_CHECKING:
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.core.api.kinds import Kind
     from bayplan.core.api.labels import LabelSelector
     from bayplan.core.cluster.pod_info import PodInfo
@@ -49,7 +49,7 @@ class SourceOptions:
 
     def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
         """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
-        from bayplan.answers.insight.snapshot import Snapshot
+        from bayplan.answers.snapshots import Snapshot
 
         what = "the cluster" if self.path is None else "standard input" if self.path == "-" else self.path
         with reporting(f"Reading {what}") as progress:

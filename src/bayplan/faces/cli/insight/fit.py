@@ -61,8 +61,8 @@ def fit(asked: AskedCluster, files: tuple[str, ...], *, yes: bool) -> None:
 
 def _warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
     """Say which kinds a dump lacks that the manifests need. A saved snapshot has what its cluster had."""
-    from bayplan.answers.insight.sources.archive import is_archive
-    from bayplan.answers.insight.sources.lacking import lacking_for
+    from bayplan.answers.snapshots.archive import is_archive
+    from bayplan.answers.snapshots.lacking import lacking_for
 
     known = {gap.kind for gap in asked.snapshot.gaps}
     if asked.source.path is not None and not is_archive(asked.source.path):
@@ -127,7 +127,7 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 def _fail_for_other_tools(path: Path) -> None:
     """Fail for a file that has the state of a cluster, and for an output for people."""
-    from bayplan.answers.insight.sources.exports import in_utf_8, named, text_for_people
+    from bayplan.answers.snapshots.exports import in_utf_8, named, text_for_people
 
     try:
         content = path.read_bytes()

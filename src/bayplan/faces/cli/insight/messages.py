@@ -19,7 +19,7 @@ EXIT_INTERRUPTED = 130
 def errors_reported() -> Iterator[None]:
     """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
     from bayplan.answers.history.format import HistoryError
-    from bayplan.answers.insight.sources.reading import SnapshotError
+    from bayplan.answers.snapshots import SnapshotError
     from bayplan.core.config import ConfigurationError, PluginLoadError
     from bayplan.foundations.bounded_files import UnusableFileError
     from bayplan.running.client.errors import ConfigError, NoKubeconfigError

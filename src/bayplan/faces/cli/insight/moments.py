@@ -12,10 +12,10 @@ from bayplan.running.recording.places import is_recording
 
 if TYPE_CHECKING:
     from bayplan.answers.history.moments import HistoryMoments
-    from bayplan.answers.insight.snapshot import Snapshot
     from bayplan.answers.replay.policies import Policy
     from bayplan.answers.replay.recorded_moments import RecordingMoments
     from bayplan.answers.replay.recorded_plugins import NamedPlugins
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.running.recording.files import Recording
 
 

@@ -16,7 +16,7 @@ from bayplan.faces.cli.insight.messages import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.snapshot import Snapshot
+    from bayplan.answers.snapshots import Snapshot
     from bayplan.running.client.client import Client
 
 EXIT_GONE = 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.answers.insight.tables import grouped
 from bayplan.core.api import kinds
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import Kind, custom_kind
@@ -73,7 +72,9 @@ def cluster_role() -> dict[str, Any]:
 
     `bayplan ui` watches them, too.
     """
-    by_group = grouped((kind.group, kind.plural) for kind in dict.fromkeys((*REQUIRED, *EFFECTS)))
+    by_group: dict[str, set[str]] = {}
+    for kind in (*REQUIRED, *EFFECTS):
+        by_group.setdefault(kind.group, set()).add(kind.plural)
     return {
         "apiVersion": kinds.CLUSTER_ROLE.api_version,
         "kind": kinds.CLUSTER_ROLE.kind,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bayplan.answers.insight.sources.redaction.kinds import FIELDS
+from bayplan.answers.snapshots.redaction.kinds import FIELDS
 from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
 from bayplan.insight import Insight, Snapshot
 from bayplan_devcluster.apiserver.api_types import fields_of, table

@@ -7,12 +7,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from bayplan_documents import document
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.insight.bayplan_documents import document
 from tests.support.tables import cases
 
-from bayplan.answers.insight.sources import archive
+from bayplan.answers.snapshots import archive
 from bayplan.core.api.kinds import NODE, STORAGE_CLASS, custom_kind
 from bayplan.foundations import bounded_files
 from bayplan.insight import Gap, Snapshot, SnapshotError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bayplan.answers.insight.sources.documents import collect, identify
-from bayplan.answers.insight.sources.reading import Documents, Gap, Progress, Reading, SnapshotError
+from bayplan.answers.snapshots.documents import collect, identify
+from bayplan.answers.snapshots.reading import Documents, Gap, Progress, Reading, SnapshotError
 from bayplan.core.api.kinds import DAEMON_SET, Kind, name_of
 from bayplan.core.versions import FollowedVersion, version_followed
 
@@ -85,7 +85,7 @@ class Snapshot:
         objects read so far. A kind that may not be listed is one of the `gaps`; kinds that the server lacks are left
         out. Raises SnapshotError if the server can't be reached, or if nodes or pods can't be listed.
         """
-        from bayplan.answers.insight.sources.cluster import read_kubeconfig
+        from bayplan.answers.snapshots.cluster import read_kubeconfig
 
         return cls._from(read_kubeconfig(kubeconfig, context, kinds, progress))
 
@@ -94,7 +94,7 @@ class Snapshot:
         cls, client: Client, *, kinds: Iterable[Kind] = (), progress: Progress | None = None
     ) -> Snapshot:
         """`from_cluster` through a client of the caller's."""
-        from bayplan.answers.insight.sources.cluster import read_client
+        from bayplan.answers.snapshots.cluster import read_client
 
         return cls._from(await read_client(client, kinds, progress))
 
@@ -105,28 +105,28 @@ class Snapshot:
         `-` is standard input. Objects that can't be used are left out (see `problems`). Raises SnapshotError with the
         file, the document and the line for a file that can't be parsed, or if none of its objects can be used.
         """
-        from bayplan.answers.insight.sources.files import read_files
+        from bayplan.answers.snapshots.files import read_files
 
         return cls._from(read_files(paths, progress))
 
     @classmethod
     def from_dev_cluster(cls, cluster: DevCluster) -> Snapshot:
         """The objects of a running embedded cluster."""
-        from bayplan.answers.insight.sources.dev_cluster import read_dev_cluster
+        from bayplan.answers.snapshots.dev_cluster import read_dev_cluster
 
         return cls._from(read_dev_cluster(cluster))
 
     @classmethod
     def load(cls, path: str | Path) -> Snapshot:
         """A snapshot that `save` wrote. Raises SnapshotError for any other file."""
-        from bayplan.answers.insight.sources.archive import read_archive
+        from bayplan.answers.snapshots.archive import read_archive
 
         return cls._from(read_archive(path))
 
     @classmethod
     def open(cls, path: str | Path, *, progress: Progress | None = None) -> Snapshot:
         """A saved snapshot, or whatever `from_files` reads. Raises SnapshotError."""
-        from bayplan.answers.insight.sources.archive import is_archive, read_archive
+        from bayplan.answers.snapshots.archive import is_archive, read_archive
 
         return cls._from(read_archive(path)) if is_archive(path) else cls.from_files(path, progress=progress)
 
@@ -136,11 +136,11 @@ class Snapshot:
         Only the owner can read it, unless it is redacted. `redact` leaves out what scheduling doesn't depend on, and
         replaces all names (see `sources.redaction`).
         """
-        from bayplan.answers.insight.sources.archive import write_archive
+        from bayplan.answers.snapshots.archive import write_archive
 
         reading = Reading(self.documents, self.source, self.taken, self.gaps, version=self.version)
         if redact:
-            from bayplan.answers.insight.sources.redaction.redacting import redacted
+            from bayplan.answers.snapshots.redaction.redacting import redacted
 
             reading = redacted(reading)
         write_archive(path, reading, private=not redact)

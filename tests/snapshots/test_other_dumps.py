@@ -9,8 +9,8 @@ import tarfile
 import msgspec
 import pytest
 import yaml
-from bayplan_documents import document
 from click.testing import CliRunner
+from tests.insight.bayplan_documents import document
 from tests.support.tables import cases
 
 from bayplan.faces.cli import main

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from bayplan.answers.insight.sources.redaction.names import Names, Rule
+from bayplan.answers.snapshots.redaction.names import Names, Rule
 from bayplan.core.api import volumes
 from bayplan.core.api.kinds import KINDS
 from bayplan.core.devices.claims import SCHEDULING_GROUP

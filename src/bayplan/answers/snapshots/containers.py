@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots.reading import SnapshotError
 from bayplan.foundations.bounded_files import (
     GZIP,
     TAR,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.answers.insight.sources.documents import identify
-from bayplan.answers.insight.sources.reading import Documents, Gap, SnapshotError
-from bayplan.answers.insight.sources.rights import EFFECTS
+from bayplan.answers.snapshots.documents import identify
+from bayplan.answers.snapshots.reading import Documents, Gap, SnapshotError
+from bayplan.answers.snapshots.rights import EFFECTS
 from bayplan.core.api import kinds
 from bayplan.core.api.coscheduling import POD_GROUP_LABEL
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.sources.reading import Documents, Gap, Reading
-from bayplan.answers.insight.sources.redaction.kinds import FIELDS
-from bayplan.answers.insight.sources.redaction.names import Names, Rule
-from bayplan.answers.insight.sources.rights import CUSTOM_EFFECT, EFFECTS
+from bayplan.answers.snapshots.reading import Documents, Gap, Reading
+from bayplan.answers.snapshots.redaction.kinds import FIELDS
+from bayplan.answers.snapshots.redaction.names import Names, Rule
+from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
 

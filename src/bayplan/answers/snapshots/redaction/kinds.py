@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.answers.insight.sources.redaction.names import Names, Rule
-from bayplan.answers.insight.sources.redaction.pods import (
+from bayplan.answers.snapshots.redaction.names import Names, Rule
+from bayplan.answers.snapshots.redaction.pods import (
     CLAIM_REFERENCES,
     CLAIM_SPEC,
     CLAIM_STATUSES,
@@ -19,7 +19,7 @@ from bayplan.answers.insight.sources.redaction.pods import (
     POD_STATUS,
     TEMPLATE,
 )
-from bayplan.answers.insight.sources.redaction.rules import (
+from bayplan.answers.snapshots.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,
     SELECTOR,

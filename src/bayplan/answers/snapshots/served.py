@@ -8,8 +8,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from bayplan.answers.insight.sources.older_versions import OLDER, updated
-from bayplan.answers.insight.sources.rights import REQUIRED
+from bayplan.answers.snapshots.older_versions import OLDER, updated
+from bayplan.answers.snapshots.rights import REQUIRED
 from bayplan.core.api.kinds import Kind
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError, ConfigError, TransportError

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 import yaml
-from bayplan_documents import document
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.insight.bayplan_documents import document
 from tests.support.tables import cases
 
 from bayplan.core.api.kinds import NODE, POD, SECRET

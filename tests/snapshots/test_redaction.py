@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from bayplan_documents import document
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.insight.bayplan_documents import document
 
-from bayplan.answers.insight.sources.documents import identify
-from bayplan.answers.insight.sources.reading import Reading
-from bayplan.answers.insight.sources.redaction.kinds import FIELDS
-from bayplan.answers.insight.sources.redaction.names import Names
-from bayplan.answers.insight.sources.redaction.redacting import redact
-from bayplan.answers.insight.sources.rights import EFFECTS, REQUIRED
+from bayplan.answers.snapshots.documents import identify
+from bayplan.answers.snapshots.reading import Reading
+from bayplan.answers.snapshots.redaction.kinds import FIELDS
+from bayplan.answers.snapshots.redaction.names import Names
+from bayplan.answers.snapshots.redaction.redacting import redact
+from bayplan.answers.snapshots.rights import EFFECTS, REQUIRED
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, custom_kind
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.insight import Snapshot

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.sources.containers import contents, files_of
-from bayplan.answers.insight.sources.documents import collect, identify, identify_raw
-from bayplan.answers.insight.sources.exports import Exported, as_json, exported, in_utf_8, text_for_people, without_logs
-from bayplan.answers.insight.sources.lacking import lacking
-from bayplan.answers.insight.sources.reading import Progress, Reading, SnapshotError
+from bayplan.answers.snapshots.containers import contents, files_of
+from bayplan.answers.snapshots.documents import collect, identify, identify_raw
+from bayplan.answers.snapshots.exports import Exported, as_json, exported, in_utf_8, text_for_people, without_logs
+from bayplan.answers.snapshots.lacking import lacking
+from bayplan.answers.snapshots.reading import Progress, Reading, SnapshotError
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
 from bayplan.foundations.bounded_files import UnusableFileError, is_dense, read_rest

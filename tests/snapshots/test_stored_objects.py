@@ -5,9 +5,9 @@ import json
 import pytest
 from tests.support.tables import cases
 
-from bayplan.answers.insight.sources import documents
-from bayplan.answers.insight.sources.documents import stored
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots import documents
+from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.reading import SnapshotError
 from bayplan.core.api.kinds import NODE, POD
 
 NAMED = {"name": "a", "namespace": "n"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.sources.numeric_quantities import with_text_quantities
-from bayplan.answers.insight.sources.older_versions import NEWER, updated
-from bayplan.answers.insight.sources.reading import SnapshotError
+from bayplan.answers.snapshots.numeric_quantities import with_text_quantities
+from bayplan.answers.snapshots.older_versions import NEWER, updated
+from bayplan.answers.snapshots.reading import SnapshotError
 from bayplan.core.api.kinds import CONFIG_MAP, CORE_EVENT, EVENT, SECRET, TYPED_KINDS, Kind, custom_kind
 from bayplan.core.api.objects import encode
 from bayplan.core.api.suggestions import did_you_mean

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from bayplan.answers.insight.sources.documents import stored
-from bayplan.answers.insight.sources.reading import Documents, Gap, Reading, SnapshotError
+from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.reading import Documents, Gap, Reading, SnapshotError
 from bayplan.core.api.kinds import TYPED_KINDS, Kind
 from bayplan.core.api.objects import encode
 from bayplan.foundations.bounded_files import GZIP, Allowance, UnusableFileError, inflating

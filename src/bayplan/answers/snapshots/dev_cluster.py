@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bayplan.answers.insight.sources.documents import collect, stored
-from bayplan.answers.insight.sources.older_versions import OLDER, updated
-from bayplan.answers.insight.sources.reading import Reading
-from bayplan.answers.insight.sources.rights import FOLLOWED
+from bayplan.answers.snapshots.documents import collect, stored
+from bayplan.answers.snapshots.older_versions import OLDER, updated
+from bayplan.answers.snapshots.reading import Reading
+from bayplan.answers.snapshots.rights import FOLLOWED
 from bayplan.core.api.kinds import Kind
 from bayplan_devcluster.cluster import DevCluster
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.answers.insight.sources.redaction.names import Names
-from bayplan.answers.insight.sources.redaction.rules import (
+from bayplan.answers.snapshots.redaction.names import Names
+from bayplan.answers.snapshots.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,
     NODE_TERM,

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.answers.insight.sources.documents import stored
-from bayplan.answers.insight.sources.older_versions import OLDER, updated
-from bayplan.answers.insight.sources.reading import Gap, Progress, Reading, SnapshotError
-from bayplan.answers.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.older_versions import OLDER, updated
+from bayplan.answers.snapshots.reading import Gap, Progress, Reading, SnapshotError
+from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
 from bayplan.core.api.kinds import CORE_EVENT, LEASE, POD, Kind
 from bayplan.running.client.client import Client
 from bayplan.running.client.connection import connect

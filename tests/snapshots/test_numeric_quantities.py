@@ -4,10 +4,10 @@ import json
 
 import pytest
 import yaml
-from bayplan_documents import document
+from tests.insight.bayplan_documents import document
 from tests.support.tables import cases
 
-from bayplan.answers.insight.sources.numeric_quantities import with_text_quantities
+from bayplan.answers.snapshots.numeric_quantities import with_text_quantities
 from bayplan.core.api.kinds import KINDS, NODE, POD, PRIORITY_CLASS
 from bayplan.insight import Insight, Snapshot
 from bayplan_devcluster.apiserver.api_types import fields_of, table

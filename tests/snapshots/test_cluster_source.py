@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 import pytest
-from bayplan_documents import document
+from tests.insight.bayplan_documents import document
 
-from bayplan.answers.insight.sources.cluster import read_client
-from bayplan.answers.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
+from bayplan.answers.snapshots.cluster import read_client
+from bayplan.answers.snapshots.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.client import HttpClient
 from bayplan.core.api.kinds import (
     CONFIG_MAP,
@@ -143,7 +143,7 @@ def paged_client(pods):
 
 
 async def test_lists_are_read_in_pages_with_progress(monkeypatch):
-    monkeypatch.setattr("bayplan.answers.insight.sources.cluster.PAGE_SIZE", 4)
+    monkeypatch.setattr("bayplan.answers.snapshots.cluster.PAGE_SIZE", 4)
     reported = []
     snapshot = await Snapshot.from_client(paged_client(10), progress=lambda *each: reported.append(each))
 
@@ -153,7 +153,7 @@ async def test_lists_are_read_in_pages_with_progress(monkeypatch):
 
 @pytest.mark.parametrize(("times", "pages"), [(1, [4, 4, 4, 4, 4]), (2, [4, 4, 4, 4, None])])
 async def test_expired_list_starts_over(monkeypatch, times, pages):
-    monkeypatch.setattr("bayplan.answers.insight.sources.cluster.PAGE_SIZE", 4)
+    monkeypatch.setattr("bayplan.answers.snapshots.cluster.PAGE_SIZE", 4)
     client = paged_client(10)
     left = list(range(times))
 

@@ -1,1 +1,0 @@
-"""Where snapshots come from: clusters, files and archives."""
