@@ -21,9 +21,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from bayplan_devcluster.apiserver.api_types import Field, Fields, go_name
+from bayplan.core.api.type_table import Field, Fields, go_name
 
-TABLE = Path(__file__).parents[1] / "src/bayplan_devcluster/apiserver/api_types.json"
+TABLE = Path(__file__).parents[1] / "src/bayplan/core/api/type_table.json"
 
 VERSIONS = re.compile(r"\.(v\d+|scheduling\.v1alpha2)\.\w+$")
 """The API versions in the table: the stable ones, and those of bayplan.core.api.kinds.ALPHA_KINDS."""

@@ -13,6 +13,7 @@ from typing import Self
 from lightkube.models import core_v1
 
 from bayplan.core.api.kinds import NODE
+from bayplan.core.api.served import Node
 from bayplan.core.versions import OLDEST, FeatureGates, Version
 from bayplan.foundations.clock import RunningClock, TimerClock
 from bayplan.foundations.file_replacement import replace_text
@@ -25,7 +26,6 @@ from bayplan_devcluster.apiserver.http.tls import Tls
 from bayplan_devcluster.controllers.informers import Informers
 from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan_devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
-from bayplan_devcluster.controllers.served import Node
 from bayplan_devcluster.in_memory import InMemoryClient
 from bayplan_devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan_devcluster.kubelet_nodes import is_healthy, name_of

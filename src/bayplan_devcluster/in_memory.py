@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 import msgspec
 
+from bayplan.core.api.status import StatusError
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import TransportError
 from bayplan.running.client.transport import ApiRequest, Response
 from bayplan_devcluster.apiserver import ApiServer, ConnectionDropped, Faults, HttpRequest, HttpResponse
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo, read_request_info
-from bayplan_devcluster.apiserver.status import StatusError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from lightkube.models import core_v1
 
 from bayplan.core.api.kinds import NODE
+from bayplan.core.api.served import Node
 from bayplan.foundations.clock import TimerClock
 from bayplan.running.client.client import Client
 from bayplan_devcluster.controllers.controller import ControllerContext
 from bayplan_devcluster.controllers.informers import Informers
 from bayplan_devcluster.controllers.recorder import EventSink
-from bayplan_devcluster.controllers.served import Node
 from bayplan_devcluster.kubelet_nodes import SIMULATED, NodeManager, NodeShape, make_node, make_nodes
 from bayplan_devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, KubeletDelays, PodManager
 

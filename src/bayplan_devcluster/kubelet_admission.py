@@ -22,8 +22,8 @@ from bayplan.core.api.requests import (
     pod_requests,
 )
 from bayplan.core.api.selectors import RequiredNodeAffinity
+from bayplan.core.api.served import Node, Pod
 from bayplan.core.devices.extended_claims import resources_from_devices
-from bayplan_devcluster.controllers.served import Node, Pod
 
 HostPort = tuple[str, str, int]
 """(address, protocol, port)"""

@@ -6,6 +6,7 @@ The drivers of all devices are simulated and finish at once.
 from __future__ import annotations
 
 from bayplan.core.api.kinds import RESOURCE_CLAIM
+from bayplan.core.api.served import Pod, ResourceClaim
 from bayplan.core.devices.claims import (
     UnusableClaim,
     allocation_of,
@@ -19,7 +20,6 @@ from bayplan.core.devices.claims import (
 from bayplan.core.devices.extended_claims import extended_claim_name
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers.served import Pod, ResourceClaim
 
 
 async def unprepared(client: Client, pod: Pod) -> str:

@@ -25,13 +25,13 @@ from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.core.api.kinds import LEASE, NODE
 from bayplan.core.api.requests import is_extended
+from bayplan.core.api.served import Node
 from bayplan.core.api.times import micro_time, whole_seconds
 from bayplan.running.client.client import PatchType
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import latest
 from bayplan_devcluster.controllers.node_lifecycle import NODE_LEASES
-from bayplan_devcluster.controllers.served import Node
 
 SIMULATED = "bayplan.dev/kubelet"
 """The label of nodes registered by simulated kubelets; its value is "simulated"."""

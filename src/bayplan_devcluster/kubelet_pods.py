@@ -12,15 +12,15 @@ from typing import ClassVar
 
 from lightkube.models.core_v1 import Container
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.owner_references import controller_of
 from bayplan.core.api.kinds import JOB, NODE, POD
+from bayplan.core.api.served import Node, Pod
 from bayplan.core.api.times import whole_seconds
 from bayplan_devcluster import kubelet_status
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of, latest
 from bayplan_devcluster.controllers.node_lifecycle import node_names
-from bayplan_devcluster.controllers.ownership import controller_of
-from bayplan_devcluster.controllers.served import Node, Pod
 from bayplan_devcluster.kubelet_admission import Accounting, Rejection, requests_of
 from bayplan_devcluster.kubelet_devices import unprepared
 from bayplan_devcluster.kubelet_status import Addresses, Patch

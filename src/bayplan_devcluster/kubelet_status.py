@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import ResourceRequirements
 
-from bayplan_devcluster.controllers.served import Pod
+from bayplan.core.api.served import Pod
 from bayplan_devcluster.kubelet_admission import Rejection
 
 Patch = dict[str, Any]

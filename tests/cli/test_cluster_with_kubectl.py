@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from bayplan.answers.expansion.daemon_pods import target_node
 from bayplan.client import ApiError
 from bayplan.core.api.kinds import POD
 from bayplan.foundations.clock import RunningClock
 from bayplan_devcluster.cluster import DevCluster
-from bayplan_devcluster.controllers.daemon_pods import target_node
 
 pytestmark = [
     pytest.mark.kubectl,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bayplan.answers.expansion.daemon_pods import target_node
 from bayplan.client import ApiError, PatchType
 from bayplan.core.api.kinds import (
     CONTROLLER_REVISION,
@@ -31,7 +32,6 @@ from bayplan.core.versions import OLDEST
 from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan_devcluster.cluster import DevCluster
-from bayplan_devcluster.controllers.daemon_pods import target_node
 
 PATIENCE = 15.0
 """Seconds of the event loop's time after which a wait fails."""

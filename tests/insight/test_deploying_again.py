@@ -6,8 +6,8 @@ import pytest
 from small_manifests import node
 from tests.support.tables import cases
 
-from bayplan.answers.insight.applying import LAST_APPLIED, applied
 from bayplan.answers.insight.owners import WORKLOADS
+from bayplan.answers.snapshots.applying import LAST_APPLIED, applied
 from bayplan.insight import Insight, Snapshot
 
 SELECTOR = {"matchLabels": {"app": "web"}}

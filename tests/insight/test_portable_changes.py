@@ -18,8 +18,8 @@ from bayplan.answers.insight.questions.change import Change
 from bayplan.answers.insight.questions.freeing import freeing
 from bayplan.answers.insight.questions.portable import Patch, PortableChange, difference, portable
 from bayplan.core.api.kinds import POD
+from bayplan.core.api.patch import apply_merge_patch
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot
-from bayplan_devcluster.apiserver.patch import apply_merge_patch
 
 
 def pending_alone(objects):

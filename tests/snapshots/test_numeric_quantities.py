@@ -9,8 +9,8 @@ from tests.support.tables import cases
 
 from bayplan.answers.snapshots.numeric_quantities import with_text_quantities
 from bayplan.core.api.kinds import KINDS, NODE, POD, PRIORITY_CLASS
+from bayplan.core.api.type_table import fields_of, table
 from bayplan.insight import Insight, Snapshot
-from bayplan_devcluster.apiserver.api_types import fields_of, table
 
 NODES = document("Node", "n1", namespace="", status={"allocatable": {"cpu": 4, "memory": "8Gi", "pods": 110}})
 

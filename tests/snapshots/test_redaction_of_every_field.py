@@ -8,8 +8,8 @@ import pytest
 
 from bayplan.answers.snapshots.redaction.kinds import FIELDS
 from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
+from bayplan.core.api.type_table import fields_of, table
 from bayplan.insight import Insight, Snapshot
-from bayplan_devcluster.apiserver.api_types import fields_of, table
 
 MODELS = {(kind.group, kind.plural): kind for kind in (*KINDS, *VERSIONED_KINDS)}
 KEPT = {

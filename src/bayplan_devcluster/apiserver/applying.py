@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bayplan_devcluster.apiserver.api_types import Field, member
+from bayplan.core.api.type_table import Field, member
 from bayplan_devcluster.apiserver.schema import Object
 
 

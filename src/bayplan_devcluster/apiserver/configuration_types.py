@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayplan.core.api.field_errors import quoted
-from bayplan_devcluster.apiserver.api_types import Field, fields_of, member, table
+from bayplan.core.api.type_table import Field, fields_of, member, table
 from bayplan_devcluster.apiserver.schema import Object
 
 _SCALARS: dict[str, tuple[str, tuple[type, ...]]] = {

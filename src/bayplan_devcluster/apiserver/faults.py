@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bayplan.core.api.status import StatusError
 from bayplan_devcluster.apiserver.http.messages import ConnectionDropped
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo
-from bayplan_devcluster.apiserver.status import StatusError
 
 
 @dataclass(slots=True)

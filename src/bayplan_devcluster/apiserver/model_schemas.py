@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from bayplan.core.api.models import model_named
-from bayplan_devcluster.apiserver.api_types import Field, fields_of
+from bayplan.core.api.type_table import Field, fields_of
 from bayplan_devcluster.apiserver.schema import Object
 
 _HOMES = {

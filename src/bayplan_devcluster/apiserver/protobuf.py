@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from bayplan_devcluster.apiserver.api_types import table
+from bayplan.core.api.status import bad_request
+from bayplan.core.api.type_table import table
 from bayplan_devcluster.apiserver.encoding import decode
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import bad_request
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

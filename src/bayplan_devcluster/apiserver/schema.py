@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from bayplan.core.api.kinds import Kind
-from bayplan_devcluster.apiserver.api_types import METADATA, fields_of, go_name
+from bayplan.core.api.type_table import METADATA, fields_of, go_name
 from bayplan_devcluster.apiserver.scalars import (
     Normalize,
     base64_bytes,

@@ -21,6 +21,7 @@ from bayplan.core.api.kinds import (
     Kind,
     taint_rule_kind,
 )
+from bayplan.core.api.status import StatusError
 from bayplan.core.versions import OLDEST, RELEASES, FeatureGates, Version, gates_of
 from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.manifest_files import read_documents
@@ -49,7 +50,6 @@ from bayplan_devcluster.apiserver.kinds.declared_features import NEEDED, check_d
 from bayplan_devcluster.apiserver.kinds.limit_ranges import check_limits
 from bayplan_devcluster.apiserver.kinds.quotas import Quotas
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError
 from bayplan_devcluster.apiserver.storage.garbage_collector import GarbageCollector
 from bayplan_devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan_devcluster.apiserver.storage.served_resources import ServedResources

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from bayplan.answers.expansion.owner_references import reference_to
 from bayplan.core.api.kinds import (
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -18,6 +19,7 @@ from bayplan.core.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
 )
+from bayplan.core.api.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.core.api.volumes import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, annotations_of, class_of_claim, volume_name
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
@@ -28,9 +30,7 @@ from bayplan_devcluster.controllers.csi_topology import (
     place_for_node,
     places_for_anybody,
 )
-from bayplan_devcluster.controllers.ownership import reference_to
 from bayplan_devcluster.controllers.persistent_volume import IN_TREE, driver_of
-from bayplan_devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan_devcluster.controllers.storage_protection import add_finalizer, remove_finalizer
 from bayplan_devcluster.controllers.volume_binder import STORAGE_PROVISIONER, write
 from bayplan_devcluster.controllers.volume_reclaim import PROVISIONED_BY

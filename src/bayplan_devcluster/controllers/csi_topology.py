@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bayplan.core.api import quantity
 from bayplan.core.api.selectors import selector_or_nothing
+from bayplan.core.api.served import CsiNode, CsiStorageCapacity, Node, PersistentVolumeClaim, StorageClass
 from bayplan.core.api.volumes import requested_storage
-from bayplan_devcluster.controllers.served import CsiNode, CsiStorageCapacity, Node, PersistentVolumeClaim, StorageClass
 
 Place = dict[str, str]
 """The labels of the nodes with access; if empty, all nodes have access."""

@@ -8,12 +8,14 @@ from typing import ClassVar
 
 from lightkube.models.meta_v1 import LabelSelector
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.daemon_pods import Eligibility, by_node, new_pod
+from bayplan.answers.expansion.pods import REVISION_HASH
 from bayplan.core.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, Kind
+from bayplan.core.api.served import ControllerRevision, DaemonSet, Node, Pod
 from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import ControllerContext
-from bayplan_devcluster.controllers.daemon_pods import Eligibility, by_node, new_pod
 from bayplan_devcluster.controllers.daemon_rollout import (
     DaemonState,
     RolloutPlan,
@@ -24,8 +26,7 @@ from bayplan_devcluster.controllers.daemon_rollout import (
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.owners import OwnerController
 from bayplan_devcluster.controllers.pod_control import PodControl
-from bayplan_devcluster.controllers.revisions import REVISION_HASH, RevisionHistory
-from bayplan_devcluster.controllers.served import ControllerRevision, DaemonSet, Node, Pod
+from bayplan_devcluster.controllers.revisions import RevisionHistory
 
 
 class DaemonSetController(OwnerController):

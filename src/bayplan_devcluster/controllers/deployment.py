@@ -10,11 +10,13 @@ import msgspec
 from lightkube.models.apps_v1 import DeploymentStatus
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
+from bayplan.answers.expansion import pods, rollout
+from bayplan.answers.expansion.owner_references import controller_of, controller_reference, controller_uids
 from bayplan.core.api.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
+from bayplan.core.api.served import Deployment, Metadata, Pod, ReplicaSet, ReplicaSetSpec
 from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.client import PatchType
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers import pods, rollout
 from bayplan_devcluster.controllers.controller import ControllerContext
 from bayplan_devcluster.controllers.deployment_status import (
     calculate_status,
@@ -28,8 +30,6 @@ from bayplan_devcluster.controllers.deployment_status import (
 )
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.owners import OwnerController
-from bayplan_devcluster.controllers.ownership import controller_of, controller_reference, controller_uids
-from bayplan_devcluster.controllers.served import Deployment, Metadata, Pod, ReplicaSet, ReplicaSetSpec
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OWN_ANNOTATIONS = frozenset(

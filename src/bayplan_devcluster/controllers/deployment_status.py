@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import msgspec
 from lightkube.models.apps_v1 import DeploymentCondition, DeploymentStatus
 
-from bayplan_devcluster.controllers import rollout
-from bayplan_devcluster.controllers.served import Deployment, ReplicaSet
+from bayplan.answers.expansion import rollout
+from bayplan.core.api.served import Deployment, ReplicaSet
 
 NO_DEADLINE = 2**31 - 1
 """The progressDeadlineSeconds that means no deadline."""

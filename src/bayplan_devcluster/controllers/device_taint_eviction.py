@@ -14,7 +14,9 @@ from typing import Any, ClassVar, NamedTuple
 from lightkube.models.resource_v1 import DeviceTaint, ResourceSlice
 from msgspec.structs import replace
 
+from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.core.api.served import DeviceTaintRule, Pod, ResourceClaim
 from bayplan.core.api.times import rfc3339, whole_seconds
 from bayplan.core.api.tolerations import NO_EXECUTE
 from bayplan.core.devices.claims import (
@@ -29,14 +31,12 @@ from bayplan.core.devices.claims import (
     reservations,
     results_of,
 )
+from bayplan.core.devices.device_taints import end_of_toleration, evicting_rules, evicting_taints
 from bayplan.core.devices.slices import DeviceId, PoolId, TaintRule
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
-from bayplan_devcluster.controllers.device_taints import end_of_toleration, evicting_rules, evicting_taints
 from bayplan_devcluster.controllers.informers import Informer, key_of, latest
 from bayplan_devcluster.controllers.pod_gc import delete_with_condition
 from bayplan_devcluster.controllers.resource_claims import group_key
-from bayplan_devcluster.controllers.served import DeviceTaintRule, Pod, ResourceClaim
 
 EVENT = "DeviceTaintManagerEviction"
 REASON = "DeletionByDeviceTaintManager"

@@ -11,6 +11,9 @@ import msgspec
 from lightkube.models.meta_v1 import Condition, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.owner_references import controller_of
+from bayplan.answers.expansion.rollout import scaled
 from bayplan.core.api.kinds import (
     DEPLOYMENT,
     POD,
@@ -20,13 +23,10 @@ from bayplan.core.api.kinds import (
     STATEFUL_SET,
 )
 from bayplan.core.api.selectors import selector_or_nothing
+from bayplan.core.api.served import Pod, PodDisruptionBudget
 from bayplan.core.api.times import whole_seconds
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import Informer, key_of, latest
-from bayplan_devcluster.controllers.ownership import controller_of
-from bayplan_devcluster.controllers.rollout import scaled
-from bayplan_devcluster.controllers.served import Pod, PodDisruptionBudget
 
 DELETION_TIMEOUT = timedelta(minutes=2)
 """How long a pod with a granted eviction counts as disrupted before it is deleted."""

@@ -15,13 +15,15 @@ from typing import ClassVar
 import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
+from bayplan.answers.expansion import job_indexes, pods
+from bayplan.answers.expansion.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
+from bayplan.answers.expansion.owner_references import controller_of
 from bayplan.core.api.kinds import JOB, POD, Kind
+from bayplan.core.api.served import Job, Pod
 from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.client import PatchType
-from bayplan_devcluster.controllers import job_indexes, pods
 from bayplan_devcluster.controllers.controller import ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of
-from bayplan_devcluster.controllers.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
 from bayplan_devcluster.controllers.job_status import (
     has_failed,
     is_finished,
@@ -30,9 +32,7 @@ from bayplan_devcluster.controllers.job_status import (
     with_uncounted,
 )
 from bayplan_devcluster.controllers.owners import OwnerController
-from bayplan_devcluster.controllers.ownership import controller_of
 from bayplan_devcluster.controllers.pod_control import CONCURRENT, PodControl, slow_start
-from bayplan_devcluster.controllers.served import Job, Pod
 
 FIRST_BACKOFF = 10.0
 """Seconds without new pods after a failed one; doubles with each further failure."""

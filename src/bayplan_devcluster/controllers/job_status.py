@@ -8,8 +8,8 @@ from datetime import datetime
 import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
-from bayplan_devcluster.controllers import pods
-from bayplan_devcluster.controllers.served import Job, Pod
+from bayplan.answers.expansion import pods
+from bayplan.core.api.served import Job, Pod
 
 
 def is_finished(job: Job) -> bool:

@@ -12,9 +12,9 @@ from lightkube.models.core_v1 import ConfigMap, ServiceAccount
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.core.api.kinds import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, Kind
+from bayplan.core.api.served import Namespace
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import latest
-from bayplan_devcluster.controllers.served import Namespace
 
 ROOT_CA = "kube-root-ca.crt"
 """The name of the ConfigMap with the certificate authority."""

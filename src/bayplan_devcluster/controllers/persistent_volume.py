@@ -10,8 +10,18 @@ from typing import Any, ClassVar
 
 from lightkube.models.core_v1 import ObjectReference
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.volume_matching import (
+    best_match,
+    default_class,
+    has_class,
+    is_free,
+    mismatch,
+    same_mode,
+)
 from bayplan.core.api.csi_translation import BY_NAME
 from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan.core.api.served import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from bayplan.core.api.volumes import (
     BIND_COMPLETED,
     SELECTED_NODE,
@@ -22,20 +32,10 @@ from bayplan.core.api.volumes import (
     is_bound_to,
     volume_name,
 )
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of, latest
 from bayplan_devcluster.controllers.pod_volumes import claim_keys
-from bayplan_devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from bayplan_devcluster.controllers.volume_binder import VolumeBinder
-from bayplan_devcluster.controllers.volume_matching import (
-    best_match,
-    default_class,
-    has_class,
-    is_free,
-    mismatch,
-    same_mode,
-)
 from bayplan_devcluster.controllers.volume_reclaim import DisposalAction, disposal_of, is_made_on_demand
 
 IN_TREE = "kubernetes.io/"

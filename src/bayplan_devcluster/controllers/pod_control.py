@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from bayplan.core.api.kinds import POD, Kind
+from bayplan.core.api.served import Object, Pod
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.informers import Informer
 from bayplan_devcluster.controllers.recorder import EventRecorder
-from bayplan_devcluster.controllers.served import Object, Pod
 
 BURST = 500
 """Pods created or deleted in one sync at most."""

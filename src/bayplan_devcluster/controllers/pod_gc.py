@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 from lightkube.models.core_v1 import PodCondition
 
+from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.served import Node, Pod
 from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.client import Client, PatchType
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.node_lifecycle import node_names
-from bayplan_devcluster.controllers.served import Node, Pod
 
 QUARANTINE = 40.0
 """Seconds that a node must be missing before its pods are deleted."""

@@ -5,9 +5,8 @@ Mirrors pkg/controller/replicaset/replica_set.go and pkg/controller/replication.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,22 +14,18 @@ from lightkube.models import meta_v1
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from lightkube.models.core_v1 import ReplicationControllerStatus
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.owner_references import controller_of
+from bayplan.answers.expansion.scale_down import scale_down_order
 from bayplan.core.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, Kind
 from bayplan.core.api.labels import LabelSelector
 from bayplan.core.api.selectors import selector_or_nothing
+from bayplan.core.api.served import Pod, ReplicaSet
 from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import ControllerContext
 from bayplan_devcluster.controllers.owners import OwnerController
-from bayplan_devcluster.controllers.ownership import controller_of
 from bayplan_devcluster.controllers.pod_control import PodControl
-from bayplan_devcluster.controllers.served import Pod, ReplicaSet
-
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-
-_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class ReplicaSetController(OwnerController):
@@ -103,32 +98,6 @@ class ReplicationManager(ReplicaSetController):
         return msgspec.convert(fields, ReplicationControllerStatus, from_attributes=True)
 
 
-def scale_down_order(candidates: Sequence[Any], related: Iterable[Any]) -> list[Any]:
-    """The candidates, pods of any source, in the order of their deletion.
-
-    The order is: unassigned, pending, not ready, low deletion cost (an annotation), on a node with many `related` pods,
-    recently ready, many restarts, recently created. Upstream compares the two times on a logarithmic scale; this
-    function compares them directly.
-    """
-    crowd = Counter(pod.spec.nodeName for pod in related if pods.is_active(pod) and pods.is_ready(pod))
-
-    def rank(pod: Pod) -> tuple[Any, ...]:
-        ready = pods.is_ready(pod)
-        return (
-            bool(pod.spec.nodeName),
-            _PHASES.get(pods.phase(pod), 0),
-            ready,
-            _deletion_cost(pod),
-            -crowd[pod.spec.nodeName],
-            -((pods.ready_since(pod) or _LONG_AGO) - _LONG_AGO).total_seconds() if ready else 0,
-            -max((one.restartCount for one in (pod.status and pod.status.containerStatuses) or ()), default=0),
-            -((pod.metadata.creationTimestamp or _LONG_AGO) - _LONG_AGO).total_seconds(),
-            pod.metadata.uid or "",
-        )
-
-    return sorted(candidates, key=rank)
-
-
 def calculate_status(
     replica_set: ReplicaSet, owned: Sequence[Pod], failure: ApiError | None, now: datetime
 ) -> ReplicaSetStatus:
@@ -163,10 +132,3 @@ def _conditions(
             type="ReplicaFailure", status="True", reason=reason, message=failure.message, lastTransitionTime=now
         ),
     ]
-
-
-def _deletion_cost(pod: Pod) -> int:
-    try:
-        return int((pod.metadata.annotations or {}).get(DELETION_COST, "0"))
-    except ValueError:
-        return 0

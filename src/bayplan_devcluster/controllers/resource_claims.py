@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import msgspec
-from lightkube.models import resource_v1
-from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceClaimStatus
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.claims import POD_CLAIM, claim_of_template
+from bayplan.answers.expansion.owner_references import controller_of
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
+from bayplan.core.api.served import Pod, ResourceClaim
 from bayplan.core.devices.claims import (
     FINALIZER,
     POD_GROUP_RESOURCE,
@@ -33,16 +35,9 @@ from bayplan.core.devices.claims import (
 )
 from bayplan.core.devices.extended_claims import extended_claim_name
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import Informer, key_of, latest
-from bayplan_devcluster.controllers.ownership import controller_of
-from bayplan_devcluster.controllers.served import Pod, ResourceClaim
 
-POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
-"""Annotation: the name of the entry in the pod's `spec.resourceClaims`."""
-LONGEST_BASE = 57
-"""The maximum length of a generated name, so that it is a valid label with the suffix of the server."""
 REMEMBERED = 500
 """How many deleted pods are remembered. For other unknown pods, the controller asks the server."""
 
@@ -344,32 +339,6 @@ class ResourceClaimController(Controller):
 
 class _NoTemplate(Exception):
     """The template of a claim doesn't exist; the message names it."""
-
-
-def claim_of_template(template: Any, kind: Kind, pod: Any, reference: str) -> resource_v1.ResourceClaim:
-    """A new claim for a reference of a pod, or of a PodGroup, which `kind` says. The server completes its name."""
-    metadata = template.spec.metadata or ObjectMeta()
-    owner = OwnerReference(
-        apiVersion=kind.api_version, kind=kind.kind, name=pod.metadata.name, uid=pod.metadata.uid, controller=True
-    )
-    return resource_v1.ResourceClaim(
-        metadata=ObjectMeta(
-            generateName=name_prefix(pod.metadata.name, reference),
-            labels=metadata.labels,
-            annotations={**(metadata.annotations or {}), POD_CLAIM: reference},
-            ownerReferences=[owner],
-        ),
-        spec=template.spec.spec,
-    )
-
-
-def name_prefix(pod: str, reference: str) -> str:
-    """The prefix of a generated claim's name. If it is too long, both names are cut in proportion."""
-    prefix = f"{pod}-{reference}-"
-    if len(prefix) <= LONGEST_BASE:
-        return prefix
-    short = (name[: len(name) * LONGEST_BASE // len(prefix)] for name in (pod, reference))
-    return "-".join(short)
 
 
 def _owners(claim: ResourceClaim) -> Iterable[str]:

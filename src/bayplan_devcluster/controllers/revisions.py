@@ -13,19 +13,18 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import PodTemplateSpec
 
+from bayplan.answers.expansion import rollout
+from bayplan.answers.expansion.owner_references import controller_reference, controller_uids, orphans_of
 from bayplan.core.api.kinds import CONTROLLER_REVISION, Kind
 from bayplan.core.api.objects import UndecodableObject, convert
 from bayplan.core.api.selectors import selector_or_nothing
+from bayplan.core.api.served import ControllerRevision, Metadata, Workload
 from bayplan.running.client.client import Client, PatchType
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers import rollout
 from bayplan_devcluster.controllers.controller import Ignored
 from bayplan_devcluster.controllers.informers import Informer
-from bayplan_devcluster.controllers.ownership import claim, controller_reference, controller_uids, orphans_of
-from bayplan_devcluster.controllers.served import ControllerRevision, Metadata, Workload
+from bayplan_devcluster.controllers.ownership import claim
 
-REVISION_HASH = "controller-revision-hash"
-"""The label of pods that names their revision."""
 LONGEST_PREFIX = 223
 """Characters of the owner's name in the names of its revisions."""
 

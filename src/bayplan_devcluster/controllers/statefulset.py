@@ -13,17 +13,17 @@ from typing import Any, ClassVar
 from lightkube.models.apps_v1 import StatefulSetStatus
 from lightkube.models.meta_v1 import LabelSelector
 
+from bayplan.answers.expansion import pods, rollout, stateful_pods
 from bayplan.core.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET, Kind
+from bayplan.core.api.served import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.client import PatchType
 from bayplan.running.client.errors import ApiError
-from bayplan_devcluster.controllers import pods, rollout, stateful_pods
 from bayplan_devcluster.controllers.controller import ControllerContext
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.owners import OwnerController
 from bayplan_devcluster.controllers.pod_control import slow_start
 from bayplan_devcluster.controllers.revisions import RevisionHistory, template_of
-from bayplan_devcluster.controllers.served import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from bayplan_devcluster.controllers.stateful_claims import StatefulClaims
 
 HASH_LABEL = "controller.kubernetes.io/hash"

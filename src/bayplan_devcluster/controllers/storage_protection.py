@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
+from bayplan.core.api.served import Object, PersistentVolume, PersistentVolumeClaim, Pod
 from bayplan.running.client.client import Client
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.pod_volumes import claim_keys, keeps_claim
-from bayplan_devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"

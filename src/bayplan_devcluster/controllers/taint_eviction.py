@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from lightkube.models.core_v1 import Taint, Toleration
+from lightkube.models.core_v1 import Taint
 
+from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.served import Node, Pod
 from bayplan.core.api.times import whole_seconds
-from bayplan.core.api.tolerations import parse
-from bayplan_devcluster.controllers import pods
+from bayplan.core.api.tolerations import tolerated_seconds
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of, latest
 from bayplan_devcluster.controllers.node_lifecycle import node_names
 from bayplan_devcluster.controllers.pod_gc import delete_with_condition
-from bayplan_devcluster.controllers.served import Node, Pod
 
 
 class TaintEvictionController(Controller):
@@ -73,17 +72,3 @@ def no_execute(node: Node | None) -> list[Taint]:
     """The node's NoExecute taints."""
     taints = (node.spec.taints if node is not None and node.spec else None) or ()
     return [taint for taint in taints if taint.effect == "NoExecute"]
-
-
-def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float:
-    """For how many seconds all taints are tolerated: 0 if one isn't tolerated, infinity without a limit."""
-    seconds = math.inf
-    values = parse(tolerations)
-    for taint in taints:
-        identity = (taint.key, taint.value or "", taint.effect)
-        matching = [one for one, value in zip(tolerations, values, strict=True) if value.tolerates(identity)]
-        if not matching:
-            return 0.0
-        limits = [one.tolerationSeconds for one in matching if one.tolerationSeconds is not None]
-        seconds = min([seconds, *(max(limit, 0) for limit in limits)])
-    return seconds

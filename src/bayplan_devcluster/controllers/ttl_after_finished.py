@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import ClassVar
 
 from bayplan.core.api.kinds import JOB
+from bayplan.core.api.served import Job
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.job_status import finished_condition
-from bayplan_devcluster.controllers.served import Job
 
 
 class TtlAfterFinishedController(Controller):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from bayplan.core.api.served import PersistentVolume
 from bayplan.core.api.volumes import annotations_of
-from bayplan_devcluster.controllers.served import PersistentVolume
 
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 _TEMPORARY = "/tmp/"  # noqa: S108 - compared with, no file is touched

@@ -1,9 +1,9 @@
 """Changes to valid objects, for tests that send what clients shouldn't."""
 
 from bayplan.core.api.kinds import ADDED_KINDS, GATED_KINDS, VERSIONED_KINDS
+from bayplan.core.api.type_table import fields_of, table
 from bayplan.core.versions import VERSIONS
 from bayplan_devcluster.apiserver import ApiServer
-from bayplan_devcluster.apiserver.api_types import fields_of, table
 from bayplan_devcluster.apiserver.kinds.catalog import catalog
 
 KINDS = [resource.kind for resource in catalog(VERSIONED_KINDS)]

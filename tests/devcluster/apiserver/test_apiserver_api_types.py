@@ -16,7 +16,7 @@ import pytest
 
 from bayplan.core.api import scheduling_v1alpha2
 from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
-from bayplan_devcluster.apiserver.api_types import Field, Fields, fields_of, go_name, table
+from bayplan.core.api.type_table import Field, Fields, fields_of, go_name, table
 
 MODULES = [
     module.name

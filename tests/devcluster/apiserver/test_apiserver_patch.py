@@ -4,9 +4,9 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan.core.api.kinds import POD, SERVICE
+from bayplan.core.api.patch import apply_json_patch, apply_merge_patch, apply_strategic_patch
+from bayplan.core.api.status import StatusError
 from bayplan_devcluster.apiserver.applying import apply_configuration
-from bayplan_devcluster.apiserver.patch import apply_json_patch, apply_merge_patch, apply_strategic_patch
-from bayplan_devcluster.apiserver.status import StatusError
 
 
 @cases(

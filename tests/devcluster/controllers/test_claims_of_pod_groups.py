@@ -3,6 +3,7 @@
 import pytest
 from tests.support.tables import cases
 
+from bayplan.answers.expansion.claims import POD_CLAIM
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import (
     CORE_EVENT,
@@ -13,7 +14,7 @@ from bayplan.core.api.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
 )
 from bayplan.core.versions import gates_of
-from bayplan_devcluster.controllers.resource_claims import FINALIZER, POD_CLAIM
+from bayplan_devcluster.controllers.resource_claims import FINALIZER
 
 GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
 DEVICES = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}

@@ -5,10 +5,10 @@ import msgspec
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.scale_down import DELETION_COST, scale_down_order
 from bayplan.core.api.kinds import POD, REPLICA_SET, REPLICATION_CONTROLLER
 from bayplan_devcluster.apiserver import Fault
-from bayplan_devcluster.controllers import pods
-from bayplan_devcluster.controllers.replicaset import DELETION_COST, scale_down_order
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -3,12 +3,12 @@ from typing import Any
 
 from tests.support.tables import cases
 
+from bayplan.answers.expansion import pods
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import LEASE, NODE, POD
 from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan_devcluster.cluster import DevCluster
-from bayplan_devcluster.controllers import pods
 from bayplan_devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from bayplan.answers.insight.expansion import Document
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.documents import kind_named
 from bayplan.answers.snapshots.older_versions import NEWER
 from bayplan.answers.snapshots.rights import EFFECTS
 from bayplan.core.api.kinds import JOB, POD, STATEFUL_SET, Kind
+from bayplan.core.api.objects import Document
 
 _JOB_SET = "jobset.sigs.k8s.io"
 _LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io"

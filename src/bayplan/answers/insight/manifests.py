@@ -1,7 +1,7 @@
 """Manifests, as the API server and the controllers turn them into objects and pods.
 
-Objects get their defaults, admission and validation from an embedded API server, and workloads their pods from the
-functions of the embedded controllers. Nothing is scheduled, and no controller runs.
+Objects get their defaults, admission and validation from an embedded API server (`bayplan.answers.snapshots.objects`), and
+workloads their pods from `bayplan.answers.expansion`. Nothing is scheduled, and no controller runs.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 
 import msgspec
 
+from bayplan.answers.expansion import daemon_pods, job_pods, pods, stateful_pods
+from bayplan.answers.expansion.claims import claim_of_template
+from bayplan.answers.expansion.expansion import Expansion, Refused
+from bayplan.answers.expansion.owner_references import controller_reference
+from bayplan.answers.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.custom_workloads import children, has_pods, header_of, rules_not_run
-from bayplan.answers.insight.expansion import Document, Expansion, Refused
 from bayplan.answers.insight.limits import Room
-from bayplan.answers.insight.objects import ADMISSION, Objects
 from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.insight.redeployment import Redeployment, redeployment
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.documents import identify
+from bayplan.answers.snapshots.objects import ADMISSION, Objects
 from bayplan.answers.snapshots.snapshot import Snapshot, flattened
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
-from bayplan.core.api.objects import convert, decode, encode
+from bayplan.core.api.objects import Document, convert, decode, encode
+from bayplan.core.api.status import StatusError
 from bayplan.core.api.volumes import claim_name
 from bayplan.foundations.manifest_files import PlacedDocument
-from bayplan_devcluster.apiserver.status import StatusError
-from bayplan_devcluster.controllers import daemon_pods, job_pods, pods, stateful_pods
-from bayplan_devcluster.controllers.ownership import controller_reference
-from bayplan_devcluster.controllers.resource_claims import claim_of_template
-from bayplan_devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 
 
 class Manifests:

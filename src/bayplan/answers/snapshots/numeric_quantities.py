@@ -13,7 +13,7 @@ import re2  # type: ignore[import-untyped]  # has no types
 
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
-from bayplan_devcluster.apiserver.api_types import fields_of, table
+from bayplan.core.api.type_table import fields_of, table
 
 _QUANTITY = "Quantity"
 

@@ -18,6 +18,9 @@ from bayplan.core.api import field_types
 
 T = TypeVar("T")
 
+Document = dict[str, Any]
+"""An object as decoded JSON."""
+
 field_types.declare()
 
 

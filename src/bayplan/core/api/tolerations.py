@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lightkube.models import core_v1
@@ -111,3 +112,17 @@ def untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> list[Taint
 def tolerate_scheduling(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
     """Whether all NoSchedule and NoExecute taints are tolerated."""
     return all(taint[2] not in {NO_SCHEDULE, NO_EXECUTE} or tolerate(tolerations, taint) for taint in taints)
+
+
+def tolerated_seconds(taints: Iterable[core_v1.Taint], tolerations: Sequence[core_v1.Toleration]) -> float:
+    """For how many seconds all taints are tolerated: 0 if one isn't tolerated, infinity without a limit."""
+    seconds = math.inf
+    values = parse(tolerations)
+    for taint in taints:
+        identity = (taint.key, taint.value or "", taint.effect)
+        matching = [one for one, value in zip(tolerations, values, strict=True) if value.tolerates(identity)]
+        if not matching:
+            return 0.0
+        limits = [one.tolerationSeconds for one in matching if one.tolerationSeconds is not None]
+        seconds = min([seconds, *(max(limit, 0) for limit in limits)])
+    return seconds

@@ -17,9 +17,9 @@ from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, RESOURCE_QUOTA
+from bayplan.core.api.names import name_errors
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan_devcluster.apiserver.validation.names import name_errors
 
 POD_NAMES = "subdomain"
 """The rule for names of pods."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from bayplan.core.api.kinds import POD, Kind
+from bayplan.core.api.status import StatusError
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Point, Profile
 from bayplan.running.service.scheduler import Scheduler, Settings
@@ -15,7 +16,6 @@ from bayplan.testing.contract.subject import SCHEDULER, Subject, alone, in_tree
 from bayplan.testing.documents import Document
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
-from bayplan_devcluster.apiserver.status import StatusError
 
 
 def attempts_of(subject: Subject, example: Example, seconds: float) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import unquote
 
+from bayplan.core.api.status import bad_request, unauthorized
 from bayplan.foundations.clock import Clock
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes, Verdict, attributes_of, forbidden_request
 from bayplan_devcluster.apiserver.authorization.rbac import Rbac
@@ -22,7 +23,6 @@ from bayplan_devcluster.apiserver.authorization.users import (
     service_account_of,
 )
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo
-from bayplan_devcluster.apiserver.status import bad_request, unauthorized
 from bayplan_devcluster.apiserver.storage.store import Store
 
 Audit = Callable[[User, Attributes, Verdict], None]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.core.api.field_errors import quoted
+from bayplan.core.api.status import StatusError
 from bayplan_devcluster.apiserver.authorization.users import User
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo
-from bayplan_devcluster.apiserver.status import StatusError
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _SELECTS_NAME = ("metadata.name==", "metadata.name=")

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from bayplan.core.api import field_errors
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.kinds import RESOURCE_CLAIM
+from bayplan.core.api.status import StatusError, invalid
 from bayplan_devcluster.apiserver.authorization.access import Access
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes, forbidden_request
 from bayplan_devcluster.apiserver.authorization.users import User, service_account_of
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, invalid
 from bayplan_devcluster.apiserver.storage.resource import Resource
 
 ASSOCIATED_NODE, ARBITRARY_NODE = "associated-node:", "arbitrary-node:"

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from bayplan.core.api.field_errors import quoted
 from bayplan.core.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from bayplan.core.api.status import forbidden
 from bayplan_devcluster.apiserver.authorization.access import Access
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes
 from bayplan_devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan_devcluster.apiserver.authorization.users import User
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import forbidden
 from bayplan_devcluster.apiserver.storage.resource import Resource
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))

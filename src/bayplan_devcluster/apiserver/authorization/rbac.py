@@ -11,11 +11,11 @@ from typing import Any, Generic, TypeVar
 
 from bayplan.core.api.field_errors import quoted
 from bayplan.core.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from bayplan.core.api.status import StatusError
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes, Verdict
 from bayplan_devcluster.apiserver.authorization.rules import Rule
 from bayplan_devcluster.apiserver.authorization.users import User, service_account_name
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError
 from bayplan_devcluster.apiserver.storage.store import Entry, Store
 
 T = TypeVar("T")

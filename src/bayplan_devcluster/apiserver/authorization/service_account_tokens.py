@@ -20,6 +20,7 @@ import msgspec
 from bayplan.core.api import field_errors
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
+from bayplan.core.api.status import StatusError, bad_request, conflict, invalid, not_found
 from bayplan.core.api.times import rfc3339
 from bayplan.foundations.clock import Clock
 from bayplan_devcluster.apiserver.authorization.users import (
@@ -29,7 +30,6 @@ from bayplan_devcluster.apiserver.authorization.users import (
     service_account_name,
 )
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request, conflict, invalid, not_found
 from bayplan_devcluster.apiserver.storage.store import Entry, Store, key_of
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"

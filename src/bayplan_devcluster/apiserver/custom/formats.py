@@ -14,7 +14,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from bayplan_devcluster.apiserver.validation.names import name_errors
+from bayplan.core.api.names import name_errors
 
 _DURATION = re.compile(r"-?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
 _LONG_DURATION = re.compile(

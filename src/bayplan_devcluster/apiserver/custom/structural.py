@@ -11,13 +11,13 @@ from typing import Any
 
 from bayplan.core.api import field_errors
 from bayplan.core.api.kinds import CONFIG_MAP, Kind
-from bayplan_devcluster.apiserver.api_types import METADATA
+from bayplan.core.api.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from bayplan.core.api.status import bad_request, invalid, unsupported_media_type
+from bayplan.core.api.type_table import METADATA
 from bayplan_devcluster.apiserver.applying import apply_configuration, merge
 from bayplan_devcluster.apiserver.custom.structures import EMBEDDED, identity
 from bayplan_devcluster.apiserver.model_schemas import V2, describe, reference
-from bayplan_devcluster.apiserver.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from bayplan_devcluster.apiserver.schema import Object, normalize_metadata
-from bayplan_devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
 _HEADER = ("apiVersion", "kind")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, duplicate, invalid, required
+from bayplan.core.api.names import name_errors
 from bayplan_devcluster.apiserver.custom.values import Place
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.validation.names import name_errors
 
 EMBEDDED = "x-kubernetes-embedded-resource"
 

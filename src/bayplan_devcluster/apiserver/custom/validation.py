@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
+from bayplan.core.api.names import name_errors
 from bayplan_devcluster.apiserver.custom.conditions import is_true
 from bayplan_devcluster.apiserver.custom.schema_rules import check_schema
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.validation.names import name_errors
 
 APPROVED = "api-approved.kubernetes.io"
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -6,9 +6,9 @@ Mirrors BindingREST of Kubernetes' pkg/registry/core/pod/storage/storage.go and 
 from __future__ import annotations
 
 from bayplan.core.api.kinds import POD
+from bayplan.core.api.status import MODIFIED, StatusError, bad_request, conflict, internal
 from bayplan.core.api.times import rfc3339
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import MODIFIED, StatusError, bad_request, conflict, internal
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from bayplan.core.api.kinds import Kind
+from bayplan.core.api.status import StatusError, bad_request, cannot_be_handled, unsupported_media_type
 from bayplan.foundations.manifest_files import ManifestError, yaml_documents
 from bayplan_devcluster.apiserver.encoding import decode
 from bayplan_devcluster.apiserver.protobuf import PROTOBUF
 from bayplan_devcluster.apiserver.scalars import Mismatch
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request, cannot_be_handled, unsupported_media_type
 from bayplan_devcluster.apiserver.storage.object_schema import ObjectSchema
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.core.api.selectors import read_selector
+from bayplan.core.api.status import StatusError, bad_request, forbidden, internal
 from bayplan.core.api.times import rfc3339
 from bayplan_devcluster.apiserver.endpoints.binding import SUCCESS, set_condition
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request, forbidden, internal
 from bayplan_devcluster.apiserver.storage.deletion import DeleteOptions, delete, read_options
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage

@@ -18,9 +18,9 @@ from bayplan.core.api.labels import (
     parse_field_selector,
     parse_label_selector,
 )
+from bayplan.core.api.status import StatusError, bad_request, expired, future_version, internal
 from bayplan_devcluster.apiserver.endpoints.decoding import json_error
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request, expired, future_version, internal
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan_devcluster.apiserver.storage.store import Collection, Entry, key_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from bayplan.core.api.status import StatusError, method_not_allowed
 from bayplan_devcluster.apiserver.encoding import encode
 from bayplan_devcluster.apiserver.endpoints import openapi, openapi_protobuf
 from bayplan_devcluster.apiserver.endpoints.discovery import Discovery, version_document
@@ -11,7 +12,6 @@ from bayplan_devcluster.apiserver.endpoints.request import Request
 from bayplan_devcluster.apiserver.http.messages import HttpResponse
 from bayplan_devcluster.apiserver.http.negotiation import Form, negotiate
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, method_not_allowed
 from bayplan_devcluster.apiserver.storage.served_resources import ServedResources
 
 HEALTH = ("/healthz", "/livez", "/readyz")

@@ -6,10 +6,10 @@ Mirrors the resize and ephemeral containers strategies of Kubernetes' pkg/regist
 from __future__ import annotations
 
 from bayplan.core.api.kinds import POD
+from bayplan.core.api.status import invalid
 from bayplan_devcluster.apiserver.endpoints.backend import Backend
 from bayplan_devcluster.apiserver.endpoints.request import Request
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import invalid
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.validation.pod_updates import validate_resize
 from bayplan_devcluster.apiserver.validation.rules import check

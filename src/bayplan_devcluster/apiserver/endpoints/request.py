@@ -9,11 +9,7 @@ from typing import Any
 from bayplan.core.api import field_errors
 from bayplan.core.api.field_errors import FieldError, not_supported, required, too_long
 from bayplan.core.api.kinds import Kind
-from bayplan_devcluster.apiserver.authorization.users import ADMIN, User
-from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
-from bayplan_devcluster.apiserver.http.messages import JSON_TYPE, YAML_TYPE
-from bayplan_devcluster.apiserver.http.request_info import RequestInfo
-from bayplan_devcluster.apiserver.patch import (
+from bayplan.core.api.patch import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
@@ -21,9 +17,13 @@ from bayplan_devcluster.apiserver.patch import (
     apply_json_patch,
     apply_merge_patch,
 )
+from bayplan.core.api.status import bad_request, invalid, unsupported_media_type
+from bayplan_devcluster.apiserver.authorization.users import ADMIN, User
+from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
+from bayplan_devcluster.apiserver.http.messages import JSON_TYPE, YAML_TYPE
+from bayplan_devcluster.apiserver.http.request_info import RequestInfo
 from bayplan_devcluster.apiserver.protobuf import PROTOBUF
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 from bayplan_devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
 from bayplan_devcluster.apiserver.storage.resource import Resource
 

@@ -8,6 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bayplan.core.api.patch import APPLY_PATCH, STRATEGIC_PATCH
+from bayplan.core.api.status import (
+    StatusError,
+    future_version,
+    internal,
+    invalid,
+    method_not_allowed,
+    name_undeterminable,
+    not_found,
+    resource_not_found,
+    unreadable_patch,
+    unreadable_strategic_patch,
+)
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes
 from bayplan_devcluster.apiserver.authorization.claim_status import check_claim_status
 from bayplan_devcluster.apiserver.authorization.escalation import check_escalation
@@ -23,20 +36,7 @@ from bayplan_devcluster.apiserver.endpoints.watches import read_watch, watch
 from bayplan_devcluster.apiserver.faults import Faults
 from bayplan_devcluster.apiserver.http.messages import HttpResponse
 from bayplan_devcluster.apiserver.http.negotiation import negotiate
-from bayplan_devcluster.apiserver.patch import APPLY_PATCH, STRATEGIC_PATCH
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import (
-    StatusError,
-    future_version,
-    internal,
-    invalid,
-    method_not_allowed,
-    name_undeterminable,
-    not_found,
-    resource_not_found,
-    unreadable_patch,
-    unreadable_strategic_patch,
-)
 from bayplan_devcluster.apiserver.storage.deletion import OPTIONS, delete, read_options
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import ensure_matches_url

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, invalid, quoted
+from bayplan.core.api.status import StatusError, bad_request
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes
 from bayplan_devcluster.apiserver.authorization.service_account_tokens import InvalidTokenError
 from bayplan_devcluster.apiserver.authorization.users import User
 from bayplan_devcluster.apiserver.endpoints.backend import Backend
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request
 
 
 def review_access(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:

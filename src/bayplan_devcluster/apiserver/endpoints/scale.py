@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from bayplan.core.api.kinds import Kind
+from bayplan.core.api.status import StatusError, bad_request
 from bayplan_devcluster.apiserver.endpoints.backend import Backend, Subresource
 from bayplan_devcluster.apiserver.endpoints.request import Request
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request
 from bayplan_devcluster.apiserver.storage.object_schema import TypedSchema
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.tables.columns import columns_of

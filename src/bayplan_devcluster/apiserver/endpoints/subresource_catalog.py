@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayplan.core.api.kinds import NAMESPACE, Kind
+from bayplan.core.api.status import StatusError
 from bayplan_devcluster.apiserver.authorization.service_account_tokens import TOKEN_REQUEST
 from bayplan_devcluster.apiserver.endpoints.backend import Backend, Subresource, Verb
 from bayplan_devcluster.apiserver.endpoints.binding import bind
@@ -13,7 +14,6 @@ from bayplan_devcluster.apiserver.endpoints.pod_parts import read_pod, resize, s
 from bayplan_devcluster.apiserver.endpoints.request import Request
 from bayplan_devcluster.apiserver.endpoints.scale import custom_scale, workload_scale
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError
 from bayplan_devcluster.apiserver.storage.resource import Resource
 
 BINDING = Kind("", "v1", "Binding", "bindings", "binding", namespaced=True, model="core_v1.Binding")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bayplan.core.api.kinds import POD, Kind
+from bayplan.core.api.status import bad_request
 from bayplan_devcluster.apiserver.authorization.users import User
 from bayplan_devcluster.apiserver.endpoints import reviews
 from bayplan_devcluster.apiserver.endpoints.backend import Backend
 from bayplan_devcluster.apiserver.endpoints.binding import bind
 from bayplan_devcluster.apiserver.http.request_info import RequestInfo
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import bad_request
 
 
 def _bind(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:

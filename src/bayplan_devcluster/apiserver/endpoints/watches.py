@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
 from bayplan.core.api.field_errors import forbidden
+from bayplan.core.api.status import expired, future_version
 from bayplan_devcluster.apiserver.encoding import encode
 from bayplan_devcluster.apiserver.endpoints.lists import Selection, bad_options, candidates, read_integer, read_version
 from bayplan_devcluster.apiserver.endpoints.rendering import Renderer
-from bayplan_devcluster.apiserver.status import expired, future_version
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan_devcluster.apiserver.storage.store import StoreChange

@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from bayplan.core.api.status import StatusError, too_large
 from bayplan.foundations.http_server import SERVER, BodyError, HostNames, HttpServer, Limits, bind
 from bayplan_devcluster.apiserver.http.direct_response import DirectResponse
 from bayplan_devcluster.apiserver.http.messages import JSON_TYPE, ConnectionDropped, HttpRequest, HttpResponse
 from bayplan_devcluster.apiserver.http.tls import Tls
-from bayplan_devcluster.apiserver.status import StatusError, too_large
 
 BODY_LIMIT = 3 * 1024 * 1024
 LIMITS = Limits(connections=1024)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from bayplan.core.api.status import StatusError
 from bayplan_devcluster.apiserver.encoding import encode
-from bayplan_devcluster.apiserver.status import StatusError
 
 JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bayplan_devcluster.apiserver.status import not_acceptable
+from bayplan.core.api.status import not_acceptable
 
 
 @dataclass(frozen=True, slots=True)

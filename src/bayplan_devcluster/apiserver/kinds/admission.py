@@ -23,10 +23,10 @@ from bayplan.core.api.kinds import (
     WORKLOAD,
     Kind,
 )
+from bayplan.core.api.status import StatusError, forbidden
 from bayplan_devcluster.apiserver.kinds.limit_ranges import set_default_limits
 from bayplan_devcluster.apiserver.kinds.runtime_classes import admit_runtime_class
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, forbidden
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 

@@ -12,8 +12,8 @@ from lightkube.models.core_v1 import NodeSelector
 from bayplan.core.api.kinds import NODE, RESOURCE_SLICE
 from bayplan.core.api.objects import convert
 from bayplan.core.api.selectors import parse_node_selector
+from bayplan.core.api.status import forbidden
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import forbidden
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan_devcluster.apiserver.validation.attributes import OVERHEAD_OF_DEVICES

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from bayplan.core.api import quantity
 from bayplan.core.api.kinds import LIMIT_RANGE, PERSISTENT_VOLUME_CLAIM, POD
-from bayplan_devcluster.apiserver.resource_lists import Amount, Amounts, pod_total, read_amounts
+from bayplan.core.api.resource_lists import Amount, Amounts, pod_total, read_amounts
+from bayplan.core.api.status import forbidden
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import forbidden
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 

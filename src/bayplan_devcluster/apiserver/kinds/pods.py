@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from bayplan.core.api.field_errors import FieldError, invalid
-from bayplan_devcluster.apiserver.resource_lists import qos_class
+from bayplan.core.api.names import name_errors
+from bayplan.core.api.pod_conditions import GATED
+from bayplan.core.api.resource_lists import qos_class
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.validation.names import name_errors
 
 KEPT = ("qosClass",)
 KEPT_CLAIMS = ("resourceClaimStatuses", "extendedResourceClaimStatus")
 """What clients that are older than these fields would remove."""
-GATED: Object = {
-    "type": "PodScheduled",
-    "status": "False",
-    "lastProbeTime": None,
-    "reason": "SchedulingGated",
-    "message": "Scheduling is blocked due to non-empty scheduling gates",
-}
 
 
 def prepare_pod(pod: Object) -> None:

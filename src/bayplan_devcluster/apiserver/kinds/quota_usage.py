@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bayplan.core.api import quantity
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, SERVICE, Kind
-from bayplan_devcluster.apiserver.resource_lists import ZERO, Amount, Amounts, pod_total, qos_class, read_amounts
+from bayplan.core.api.resource_lists import ZERO, Amount, Amounts, pod_total, qos_class, read_amounts
 from bayplan_devcluster.apiserver.schema import Object
 
 ONE = Amount(quantity.NANO)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_QUOTA, SERVICE, Kind
+from bayplan.core.api.resource_lists import ZERO, Amounts, add_amounts, read_amounts
+from bayplan.core.api.status import forbidden
 from bayplan_devcluster.apiserver.kinds.quota_usage import in_scope, missing_resources, usage
-from bayplan_devcluster.apiserver.resource_lists import ZERO, Amounts, add_amounts, read_amounts
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import forbidden
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan_devcluster.apiserver.storage.store import Entry

@@ -6,9 +6,9 @@ Mirrors Kubernetes' plugin/pkg/admission/runtimeclass.
 from __future__ import annotations
 
 from bayplan.core.api.kinds import POD, RUNTIME_CLASS
-from bayplan_devcluster.apiserver.resource_lists import read_amounts
+from bayplan.core.api.resource_lists import read_amounts
+from bayplan.core.api.status import StatusError, forbidden
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, forbidden
 from bayplan_devcluster.apiserver.storage.rest_storage import RestStorage
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, join, not_supported, required
 from bayplan.core.api.kinds import Kind
-from bayplan_devcluster.apiserver.api_types import fields_of, table
+from bayplan.core.api.type_table import fields_of, table
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.storage.strategy import Strategy
 

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from bayplan.core.api import field_errors
 from bayplan.core.api.field_errors import not_supported
 from bayplan.core.api.kinds import Kind
+from bayplan.core.api.status import StatusError, bad_request, invalid
 from bayplan.core.api.times import rfc3339
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request, invalid
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan_devcluster.apiserver.storage.store import Entry

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
+from bayplan.core.api.defaults import set_defaults
 from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS, Kind
+from bayplan.core.api.patch import PATCH_TYPES, apply_strategic_patch
+from bayplan.core.api.status import cannot_be_handled, internal
 from bayplan_devcluster.apiserver.applying import apply_configuration
 from bayplan_devcluster.apiserver.configuration_types import type_problem
-from bayplan_devcluster.apiserver.defaults import set_defaults
 from bayplan_devcluster.apiserver.encoding import decode, encode
 from bayplan_devcluster.apiserver.model_schemas import add_type
-from bayplan_devcluster.apiserver.patch import PATCH_TYPES, apply_strategic_patch
 from bayplan_devcluster.apiserver.protobuf import read_protobuf
 from bayplan_devcluster.apiserver.schema import Object, normalize
-from bayplan_devcluster.apiserver.status import cannot_be_handled, internal
 
 
 class ObjectSchema(Protocol):

@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bayplan.core.api.field_errors import quoted
-from bayplan.core.api.times import rfc3339
-from bayplan.foundations.clock import Clock
-from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import (
+from bayplan.core.api.status import (
     MODIFIED,
     StatusError,
     already_exists,
@@ -28,6 +25,9 @@ from bayplan_devcluster.apiserver.status import (
     not_found,
     version_required,
 )
+from bayplan.core.api.times import rfc3339
+from bayplan.foundations.clock import Clock
+from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan_devcluster.apiserver.storage.store import Collection, Entry, Store, key_of

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bayplan.core.api import quantity
 from bayplan.core.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from bayplan.core.api.labels import label_key_errors
-from bayplan_devcluster.apiserver.api_types import fields_of
+from bayplan.core.api.type_table import fields_of
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.validation.rules import At, amount, check, problems, unchanged
 

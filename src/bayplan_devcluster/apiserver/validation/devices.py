@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
+from bayplan.core.api.names import name_errors
 from bayplan.core.api.requests import is_extended
 from bayplan.core.devices.limits import MAX_EXPRESSION_LENGTH
 from bayplan.core.devices.requests import ALL, EXACT_COUNT
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.validation.attributes import LISTS_GATE
-from bayplan_devcluster.apiserver.validation.names import name_errors
 from bayplan_devcluster.apiserver.validation.rules import At, check, driver, problems, unchanged
 
 EMPTY_EXPRESSION = (

@@ -10,8 +10,8 @@ from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, forbidden, invalid, required, too_long
 from bayplan.core.api.labels import label_key_errors
-from bayplan_devcluster.apiserver.api_types import METADATA
-from bayplan_devcluster.apiserver.validation.names import name_errors
+from bayplan.core.api.names import name_errors
+from bayplan.core.api.type_table import METADATA
 from bayplan_devcluster.apiserver.validation.rules import IMMUTABLE, At, check, problems
 
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayplan.core.api.field_errors import FieldError, forbidden, invalid
-from bayplan_devcluster.apiserver.resource_lists import qos_class
+from bayplan.core.api.resource_lists import qos_class
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.validation.rules import At
 

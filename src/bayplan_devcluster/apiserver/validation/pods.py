@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from bayplan.core.api import quantity
 from bayplan.core.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, quoted, required
 from bayplan.core.api.labels import label_key_errors, label_value_errors
+from bayplan.core.api.names import name_errors
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.validation.attributes import OVERHEAD_OF_DEVICES, native
-from bayplan_devcluster.apiserver.validation.names import name_errors
 from bayplan_devcluster.apiserver.validation.rules import At, problems
 
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from bayplan.core.api.field_errors import FieldError, invalid, not_supported, required
 from bayplan.core.api.kinds import ROLE
+from bayplan.core.api.names import name_errors
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.validation.names import name_errors
 from bayplan_devcluster.apiserver.validation.rules import At, problems
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")

@@ -24,9 +24,9 @@ import msgspec
 from bayplan.core.api import field_errors, quantity
 from bayplan.core.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, too_long, too_many
 from bayplan.core.api.labels import label_key_errors, label_value_errors
+from bayplan.core.api.names import name_errors
+from bayplan.core.api.type_table import member
 from bayplan.core.devices import limits
-from bayplan_devcluster.apiserver.api_types import member
-from bayplan_devcluster.apiserver.validation.names import name_errors
 
 IMMUTABLE = "field is immutable"
 PERCENT_RULE = (

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.core.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from bayplan.core.api.names import name_errors
 from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.validation.names import name_errors
 from bayplan_devcluster.apiserver.validation.rules import At, problems
 
 AFFINITIES = ("ClientIP", "None")

@@ -10,10 +10,10 @@ from uuid import UUID, uuid5
 
 from bayplan.answers.history import format as columns
 from bayplan.answers.history.following import Following, HistoryChange
-from bayplan.answers.insight.objects import Objects
 from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots.objects import Objects
 from bayplan.core.api.kinds import POD
-from bayplan_devcluster.apiserver.status import StatusError
+from bayplan.core.api.status import StatusError
 
 _UIDS = UUID("6b1f6a0e-8a53-5d0c-9b39-3f0c0b2a7d11")
 """The namespace of the uids, which follow from the names."""

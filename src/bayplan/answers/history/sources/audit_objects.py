@@ -13,11 +13,11 @@ from typing import Any
 
 from bayplan.answers.history.following import TERMINATED
 from bayplan.answers.history.sources.audit_files import AuditEvent
+from bayplan.core.api.defaults import set_defaults
 from bayplan.core.api.kinds import NAMESPACE, POD, Kind
+from bayplan.core.api.patch import apply_json_patch, apply_strategic_patch
+from bayplan.core.api.status import StatusError
 from bayplan.core.api.times import rfc3339
-from bayplan_devcluster.apiserver.defaults import set_defaults
-from bayplan_devcluster.apiserver.patch import apply_json_patch, apply_strategic_patch
-from bayplan_devcluster.apiserver.status import StatusError
 
 Document = dict[str, Any]
 

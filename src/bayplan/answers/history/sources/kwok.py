@@ -20,11 +20,11 @@ from bayplan.answers.history.sources.trace import BEGIN
 from bayplan.answers.history.sources.versions import KEPT, VersionedObjects, kept_kind
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import Kind
+from bayplan.core.api.patch import apply_strategic_patch
+from bayplan.core.api.status import StatusError
 from bayplan.core.api.times import rfc3339
 from bayplan.foundations.bounded_files import GZIP, Allowance, UnusableFileError, inflating, read_rest
 from bayplan.foundations.manifest_files import ManifestError, yaml_documents
-from bayplan_devcluster.apiserver.patch import apply_strategic_patch
-from bayplan_devcluster.apiserver.status import StatusError
 
 _GROUPS = ("action.kwok.x-k8s.io/", "kwok.x-k8s.io/internal")
 """How the `apiVersion` of a ResourcePatch begins: that of today, and that of kwok 0.5."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from bayplan.answers.expansion.expansion import Expansion, Rollout
 from bayplan.answers.insight.answers import Progress, Stopped, listed
-from bayplan.answers.insight.expansion import Expansion, Rollout
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.new_objects import given
 from bayplan.answers.simulation.evictions import remove

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.expansion import Expansion
+from bayplan.answers.expansion.expansion import Expansion
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.documents import pending_copy, pod_document

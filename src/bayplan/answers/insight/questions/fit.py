@@ -10,6 +10,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from bayplan.answers.expansion.expansion import Expansion, Refused
 from bayplan.answers.insight.answers import (
     INTERRUPTED,
     Answer,
@@ -20,7 +21,6 @@ from bayplan.answers.insight.answers import (
     plural,
     silent,
 )
-from bayplan.answers.insight.expansion import Expansion, Refused
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.questions.deployment import Deployment, remove_pod
 from bayplan.answers.insight.questions.new_objects import add_objects, given

@@ -38,7 +38,7 @@ from bayplan.core.devices.claims import allocation_of, results_of
 from bayplan.core.devices.slices import PoolId
 
 if TYPE_CHECKING:
-    from bayplan_devcluster.controllers.served import Pod
+    from bayplan.core.api.served import Pod
 
 
 def let_controllers_follow(draft: Draft, before: Snapshot, seed: int) -> None:
@@ -69,7 +69,7 @@ class _Evictions:
     """The device taints of a snapshot that evict pods."""
 
     def __init__(self, world: World, snapshot: Snapshot) -> None:
-        from bayplan_devcluster.controllers.device_taints import evicting_rules
+        from bayplan.core.devices.device_taints import evicting_rules
 
         self._world = world
         decoded = (decode(RESOURCE_SLICE.type, raw) for raw in snapshot.of_kind(RESOURCE_SLICE).values())
@@ -80,7 +80,7 @@ class _Evictions:
 
     def concern(self, pod: PodInfo) -> bool:
         """Whether a device of the pod has a taint that evicts it, at once or later."""
-        from bayplan_devcluster.controllers.device_taints import end_of_toleration, evicting_taints
+        from bayplan.core.devices.device_taints import end_of_toleration, evicting_taints
 
         for claim in claims_of(self._world, pod):
             for result in results_of(allocation_of(claim)):
@@ -104,8 +104,8 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
     sets = draft.snapshot.of_kind(DAEMON_SET)
     if not changed or not sets:
         return
+    from bayplan.answers.expansion.daemon_pods import Eligibility
     from bayplan.answers.insight.manifests import Manifests
-    from bayplan_devcluster.controllers.daemon_pods import Eligibility
 
     pods = _daemon_pods(draft.snapshot)
     for key in sets:
@@ -123,7 +123,7 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
 
 def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, list[PodInfo]]]:
     """The pods of each DaemonSet by node."""
-    from bayplan_devcluster.controllers.daemon_pods import target_node
+    from bayplan.answers.expansion.daemon_pods import target_node
 
     found: dict[tuple[str, str], dict[str, list[PodInfo]]] = {}
     for raw in snapshot.of_kind(POD).values():

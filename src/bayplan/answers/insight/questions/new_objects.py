@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bayplan.answers.insight.expansion import Document
+from bayplan.answers.expansion.volume_matching import best_match, mismatch
 from bayplan.answers.simulation import volumes
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.core.api.objects import Document
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.api.volumes import (
     NO_PROVISIONER,
@@ -23,7 +24,6 @@ from bayplan.core.api.volumes import (
     volume_name,
 )
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan_devcluster.controllers.volume_matching import best_match, mismatch
 
 
 def add_objects(world: World, documents: Iterable[Document]) -> None:

@@ -137,7 +137,7 @@ def taint(draft: Draft, name: str, text: str) -> None:
         node["spec"]["taints"].append({"key": key, "effect": effect, **({"value": value} if value else {})})
     draft.change(node)
     if effect == NO_EXECUTE and not text.endswith("-"):
-        from bayplan_devcluster.controllers.taint_eviction import tolerated_seconds
+        from bayplan.core.api.tolerations import tolerated_seconds
 
         added = [Taint(key=key, value=value, effect=effect)]
         specs: Any = ((pod, pod.object.spec) for pod in draft.pods_on(name))

@@ -13,6 +13,7 @@ from bayplan.answers.insight.questions.progress import NOMINATED, chosen_node, r
 from bayplan.answers.simulation.results import Result
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
+from bayplan.core.api.pod_conditions import GATED
 from bayplan.core.api.volumes import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
@@ -23,7 +24,6 @@ from bayplan.core.api.volumes import (
 )
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.devices.claims import allocation_of, made_claim_names
-from bayplan_devcluster.apiserver.kinds.pods import GATED
 
 HOSTNAME = "kubernetes.io/hostname"
 

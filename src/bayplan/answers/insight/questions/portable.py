@@ -16,8 +16,8 @@ from bayplan.answers.snapshots import Snapshot, SnapshotError
 from bayplan.answers.snapshots.documents import identify, kind_named
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.core.api.objects import convert, encode
+from bayplan.core.api.patch import apply_merge_patch
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan_devcluster.apiserver.patch import apply_merge_patch
 
 Document = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bayplan.answers.expansion.expansion import Expansion
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
-from bayplan.answers.insight.expansion import Expansion
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.questions.new_objects import add_objects, given
 from bayplan.answers.insight.questions.node_groups import node_groups

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from bayplan.answers.expansion import rollout
+from bayplan.answers.expansion.scale_down import scale_down_order
 from bayplan.answers.insight.answers import Progress, plural
 from bayplan.answers.insight.owners import owned_by
 from bayplan.answers.insight.questions.change import Change, Help
@@ -17,8 +19,6 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DEPLOYMENT, POD
 from bayplan.core.api.objects import UndecodableObject, convert, encode
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan_devcluster.controllers import rollout
-from bayplan_devcluster.controllers.replicaset import scale_down_order
 
 _MOST = 200
 """The most replicas of a Deployment that is tried."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bayplan.answers.expansion.expansion import Expansion, Rollout
 from bayplan.answers.insight.answers import Progress, listed, plural
-from bayplan.answers.insight.expansion import Expansion, Rollout
 from bayplan.answers.insight.limits import Limits, Room
 from bayplan.answers.insight.manifests import Manifests
 from bayplan.answers.insight.owners import WORKLOADS
@@ -19,8 +19,8 @@ from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import JOB, POD, Kind
+from bayplan.core.api.status import StatusError
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan_devcluster.apiserver.status import StatusError
 
 _KINDS = {kind.kind: kind for kind in WORKLOADS}
 

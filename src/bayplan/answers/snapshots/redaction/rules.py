@@ -10,9 +10,9 @@ from typing import Any
 from bayplan.answers.snapshots.redaction.names import Names, Rule
 from bayplan.core.api import volumes
 from bayplan.core.api.kinds import KINDS
+from bayplan.core.api.type_table import table
 from bayplan.core.devices.claims import SCHEDULING_GROUP
 from bayplan.core.devices.extended_claims import ANNOTATION as EXTENDED_CLAIM
-from bayplan_devcluster.apiserver.api_types import table
 
 
 def keep(value: Any, names: Names) -> Any:

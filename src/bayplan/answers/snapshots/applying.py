@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from bayplan.core.api.kinds import Kind
-from bayplan_devcluster.apiserver.api_types import Field, member
-from bayplan_devcluster.apiserver.patch import apply_strategic_patch
+from bayplan.core.api.patch import apply_strategic_patch
+from bayplan.core.api.type_table import Field, member
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNKNOWN = Field("")

@@ -6,17 +6,17 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bayplan.answers.insight.applying import applied
-from bayplan.answers.insight.expansion import Document
 from bayplan.answers.snapshots import Snapshot, SnapshotError
+from bayplan.answers.snapshots.applying import applied
 from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
+from bayplan.core.api.objects import Document
+from bayplan.core.api.patch import apply_merge_patch
+from bayplan.core.api.status import StatusError
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept
-from bayplan_devcluster.apiserver.patch import apply_merge_patch
-from bayplan_devcluster.apiserver.status import StatusError
 from bayplan_devcluster.apiserver.storage.resource import Resource
 from bayplan_devcluster.apiserver.storage.store import key_of
 

@@ -13,10 +13,12 @@ from typing import Any
 from lightkube.models.core_v1 import PodCondition, PodSpec, PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
+from bayplan.answers.expansion.owner_references import controller_reference
 from bayplan.core.api.kinds import Kind
-from bayplan_devcluster.controllers.ownership import controller_reference
-from bayplan_devcluster.controllers.served import Metadata, Pod
+from bayplan.core.api.served import Metadata, Pod
 
+REVISION_HASH = "controller-revision-hash"
+"""The label of pods that names their revision."""
 LONGEST_PREFIX = 253
 """The maximum length of a pod's name."""
 

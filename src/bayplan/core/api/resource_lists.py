@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bayplan.core.api import quantity
+from bayplan.core.api.objects import Document
 from bayplan.core.api.quantity import format_quantity
-from bayplan_devcluster.apiserver.schema import Object
 
 POD_LEVEL = frozenset({"cpu", "memory"})
 """The resources that a pod may request and limit as a whole; huge pages are added to these."""
@@ -55,7 +55,7 @@ def add_amounts(total: Amounts, more: Amounts) -> None:
         total[name] = total[name].plus(amount) if name in total else amount
 
 
-def pod_total(spec: Object, field: str, *, pod_level: bool = True, overhead: bool = False) -> Amounts:
+def pod_total(spec: Document, field: str, *, pod_level: bool = True, overhead: bool = False) -> Amounts:
     """Returns what a pod `requests` or `limits` (the field): the containers and sidecars together, or the most that
     one init container needs with the sidecars started before it.
 
@@ -86,7 +86,7 @@ def pod_total(spec: Object, field: str, *, pod_level: bool = True, overhead: boo
     return total
 
 
-def _of(container: Object, field: str) -> Amounts:
+def _of(container: Document, field: str) -> Amounts:
     return read_amounts(container.get("resources", {}).get(field))
 
 
@@ -99,7 +99,7 @@ def _raise_to(total: Amounts, least: Amounts) -> None:
 # The quality of service of a pod. Mirrors Kubernetes' pkg/apis/core/v1/helper/qos.
 
 
-def qos_class(spec: Object) -> str:
+def qos_class(spec: Document) -> str:
     """Guaranteed, Burstable or BestEffort, by a pod's requests and limits of cpu and memory."""
     if spec.get("resources"):
         return _qos_of([spec["resources"]])
@@ -107,8 +107,8 @@ def qos_class(spec: Object) -> str:
     return _qos_of([container.get("resources", {}) for container in containers])
 
 
-def _qos_of(resources: list[Object]) -> str:
-    def counted(values: Object) -> dict[str, str]:
+def _qos_of(resources: list[Document]) -> str:
+    def counted(values: Document) -> dict[str, str]:
         return {name: values[name] for name in ("cpu", "memory") if values.get(name, "0") != "0"}
 
     requests = [counted(resource.get("requests", {})) for resource in resources]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 from lightkube.models.core_v1 import PodTemplateSpec
 
-from bayplan_devcluster.controllers.served import Deployment, ReplicaSet
+from bayplan.core.api.served import Deployment, ReplicaSet
 
 POD_TEMPLATE_HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan_devcluster.controllers import pods
-from bayplan_devcluster.controllers.served import Job, Pod
+from bayplan.answers.expansion import pods
+from bayplan.core.api.served import Job, Pod
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 

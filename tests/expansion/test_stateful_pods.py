@@ -1,6 +1,6 @@
 import pytest
 
-from bayplan_devcluster.controllers.stateful_pods import parent_and_ordinal
+from bayplan.answers.expansion.stateful_pods import parent_and_ordinal
 
 
 @pytest.mark.parametrize(

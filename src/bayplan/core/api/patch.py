@@ -1,4 +1,4 @@
-"""JSON patch, JSON merge patch and strategic merge patch. Server-side apply is in `applying`.
+"""JSON patch, JSON merge patch and strategic merge patch. Server-side apply is the API server's.
 
 Mirrors apimachinery's pkg/util/strategicpatch/patch.go. Functions return new values and don't change their arguments.
 """
@@ -11,9 +11,9 @@ from typing import Any
 import jsonpatch
 
 from bayplan.core.api.kinds import Kind
-from bayplan_devcluster.apiserver.api_types import Field, member
-from bayplan_devcluster.apiserver.schema import Object
-from bayplan_devcluster.apiserver.status import StatusError, bad_request, internal
+from bayplan.core.api.objects import Document
+from bayplan.core.api.status import StatusError, bad_request, internal
+from bayplan.core.api.type_table import Field, member
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -22,14 +22,14 @@ APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
-def apply_json_patch(obj: Object, operations: Any) -> Object:
+def apply_json_patch(obj: Document, operations: Any) -> Document:
     """Applies a patch of RFC 6902. Raises 400 for an invalid patch, 422 for one that does not apply."""
     try:
         patch = jsonpatch.JsonPatch(operations)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, AttributeError) as error:
         raise bad_request(f"error decoding patch: {error}") from error
     try:
-        result: Object = patch.apply(obj)
+        result: Document = patch.apply(obj)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
         message = "the server rejected our request due to an error in our request"
         raise StatusError(422, "Invalid", message, {}) from error
@@ -49,7 +49,7 @@ def apply_merge_patch(value: Any, patch: Any) -> Any:
     return merged
 
 
-def apply_strategic_patch(kind: Kind, obj: Object, patch: Any) -> Object:
+def apply_strategic_patch(kind: Kind, obj: Document, patch: Any) -> Document:
     """Applies a merge patch that merges lists by the merge keys of the API, with directives such as `$patch`."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a strategic merge patch is an object")
@@ -60,7 +60,7 @@ _ORDER, _REMOVED = "$setElementOrder/", "$deleteFromPrimitiveList/"
 _UNKNOWN = Field("")
 
 
-def _merge_map(value: Any, patch: Object, kind: str) -> Object:
+def _merge_map(value: Any, patch: Document, kind: str) -> Document:
     """Merges a patch into an object of type `kind`."""
     directive = patch.get("$patch")
     if directive == "replace":

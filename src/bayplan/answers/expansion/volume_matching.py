@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from bayplan.core.api import quantity
 from bayplan.core.api.selectors import selector_or_nothing
+from bayplan.core.api.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.core.api.volumes import (
     annotations_of,
     capacity,
@@ -19,7 +20,6 @@ from bayplan.core.api.volumes import (
     is_bound_to,
     requested_storage,
 )
-from bayplan_devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")

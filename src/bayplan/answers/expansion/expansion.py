@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-Document = dict[str, Any]
+from bayplan.core.api.objects import Document
 
 
 @dataclass(frozen=True, slots=True)

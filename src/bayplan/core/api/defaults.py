@@ -14,28 +14,28 @@ from importlib.resources import files
 
 import msgspec
 
-from bayplan_devcluster.apiserver.api_types import fields_of, table
-from bayplan_devcluster.apiserver.resource_lists import POD_LEVEL, ZERO, pod_total
-from bayplan_devcluster.apiserver.schema import Object
+from bayplan.core.api.objects import Document
+from bayplan.core.api.resource_lists import POD_LEVEL, ZERO, pod_total
+from bayplan.core.api.type_table import fields_of, table
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _REPOSITORY = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
 """The name of an image without its tag and digest."""
 
 
-Fill = Callable[[Object], None]
+Fill = Callable[[Document], None]
 """Completes an object of a type, and all objects inside it, in place. Doing it again changes nothing."""
 
 
-def set_defaults(kind: str, obj: Object) -> None:
+def set_defaults(kind: str, obj: Document) -> None:
     """Completes an object of a type, and all objects inside it, in place. Doing it again changes nothing."""
     _fill(kind)(obj)
 
 
 @cache
-def _defaults() -> dict[str, Object]:
+def _defaults() -> dict[str, Document]:
     """The values of missing fields by type. Those of objects are merged into the ones that are there."""
-    return msgspec.json.decode(files(__package__).joinpath("defaults.json").read_bytes(), type=dict[str, Object])
+    return msgspec.json.decode(files(__package__).joinpath("defaults.json").read_bytes(), type=dict[str, Document])
 
 
 @cache
@@ -48,7 +48,7 @@ def _fill(kind: str) -> Fill:
         if _has_defaults(_element(field.type), {kind})
     ]
 
-    def fill(obj: Object) -> None:
+    def fill(obj: Document) -> None:
         if compute is not None:
             compute(obj)
         if fixed is not None:
@@ -69,7 +69,7 @@ def _fill(kind: str) -> Fill:
     return fill
 
 
-def _merge(obj: Object, fixed: Object, kind: str) -> None:
+def _merge(obj: Document, fixed: Document, kind: str) -> None:
     for key, default in fixed.items():
         value = obj.get(key)
         if value is None or (not value and value in (0, "") and fields_of(kind)[key].empty == "zero"):
@@ -93,7 +93,7 @@ def _element(kind: str) -> str:
 # Pods
 
 
-def _pod(pod: Object) -> None:
+def _pod(pod: Document) -> None:
     """Ports of the host, and requests, which are the limits if they are missing."""
     spec = pod["spec"]
     for container in [*(spec.get("containers") or ()), *spec.get("initContainers", ())]:
@@ -111,20 +111,20 @@ def _pod(pod: Object) -> None:
         _requests(resources)
 
 
-def _requests(resources: Object) -> None:
+def _requests(resources: Document) -> None:
     """A missing request is equal to the limit."""
     for name, limit in resources.get("limits", {}).items():
         resources.setdefault("requests", {}).setdefault(name, limit)
 
 
-def _pod_spec(spec: Object) -> None:
+def _pod_spec(spec: Document) -> None:
     if "serviceAccountName" in spec:
         spec["serviceAccount"] = spec["serviceAccountName"]
     elif "serviceAccount" in spec:
         spec["serviceAccountName"] = spec["serviceAccount"]
 
 
-def _container(container: Object) -> None:
+def _container(container: Document) -> None:
     if "imagePullPolicy" not in container:
         container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
 
@@ -138,7 +138,7 @@ def _pull_policy(image: str) -> str:
     return "Always" if tag == "latest" or (not tag and not digest) else "IfNotPresent"
 
 
-def _volume(volume: Object) -> None:
+def _volume(volume: Document) -> None:
     if all(source == "name" for source in volume):
         volume["emptyDir"] = {}
 
@@ -146,24 +146,24 @@ def _volume(volume: Object) -> None:
 # Workloads
 
 
-def _strategy(strategy: Object, max_unavailable: int | str, max_surge: int | str) -> None:
+def _strategy(strategy: Document, max_unavailable: int | str, max_surge: int | str) -> None:
     if strategy.get("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", max_unavailable)
         rolling.setdefault("maxSurge", max_surge)
 
 
-def _stateful_set_strategy(strategy: Object) -> None:
+def _stateful_set_strategy(strategy: Document) -> None:
     if "type" not in strategy:
         strategy.setdefault("rollingUpdate", {})
 
 
-def _stateful_set(stateful_set: Object) -> None:
+def _stateful_set(stateful_set: Document) -> None:
     for claim in stateful_set["spec"].get("volumeClaimTemplates", ()):
         claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}
 
 
-def _replication_controller(controller: Object) -> None:
+def _replication_controller(controller: Document) -> None:
     """The selector and the labels are those of the template."""
     labels = controller["spec"].get("template", {}).get("metadata", {}).get("labels")
     if labels:
@@ -171,7 +171,7 @@ def _replication_controller(controller: Object) -> None:
         controller["metadata"].setdefault("labels", labels)
 
 
-def _job(job: Object) -> None:
+def _job(job: Document) -> None:
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -187,13 +187,13 @@ def _job(job: Object) -> None:
 # Other kinds
 
 
-def _namespace(namespace: Object) -> None:
+def _namespace(namespace: Document) -> None:
     metadata = namespace["metadata"]
     if metadata.get("name"):
         metadata["labels"] = {**metadata.get("labels", {}), NAMESPACE_LABEL: metadata["name"]}
 
 
-def _node(node: Object) -> None:
+def _node(node: Document) -> None:
     spec, status = node["spec"], node.get("status", {})
     if "podCIDR" in spec:
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
@@ -201,7 +201,7 @@ def _node(node: Object) -> None:
         status.setdefault("allocatable", dict(status["capacity"]))
 
 
-def _service(spec: Object) -> None:
+def _service(spec: Document) -> None:
     if spec.get("sessionAffinity") == "ClientIP":
         spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
     else:
@@ -215,12 +215,12 @@ def _service(spec: Object) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
-def _service_port(port: Object) -> None:
+def _service_port(port: Document) -> None:
     if not port.get("targetPort"):
         port["targetPort"] = port["port"]
 
 
-def _limit_range_item(item: Object) -> None:
+def _limit_range_item(item: Document) -> None:
     """The limits of containers: defaults from the maximum, default requests from defaults and minimum."""
     if item["type"] != "Container":
         return
@@ -229,35 +229,35 @@ def _limit_range_item(item: Object) -> None:
             item.setdefault(field, {}).setdefault(name, amount)
 
 
-def _persistent_volume(volume: Object) -> None:
+def _persistent_volume(volume: Document) -> None:
     if claim := volume["spec"].get("claimRef"):
         claim.setdefault("kind", "PersistentVolumeClaim")
         claim.setdefault("apiVersion", "v1")
 
 
-def _secret(secret: Object) -> None:
+def _secret(secret: Document) -> None:
     """Moves `stringData` to `data`."""
     for key, text in secret.pop("stringData", {}).items():
         secret.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
 
 
-def _device_request(request: Object) -> None:
+def _device_request(request: Document) -> None:
     """A request is for one device."""
     if request.setdefault("allocationMode", "ExactCount") == "ExactCount":
         request["count"] = request.get("count") or 1
 
 
-def _subject(subject: Object) -> None:
+def _subject(subject: Document) -> None:
     if subject.get("kind") in {"User", "Group"}:
         subject["apiGroup"] = subject.get("apiGroup") or "rbac.authorization.k8s.io"
 
 
-def _network_policy(spec: Object) -> None:
+def _network_policy(spec: Document) -> None:
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
-def _definition(definition: Object) -> None:
+def _definition(definition: Document) -> None:
     definition["spec"].setdefault("conversion", {"strategy": "None"})
     names = definition["spec"]["names"]
     if names.get("kind"):
@@ -265,7 +265,7 @@ def _definition(definition: Object) -> None:
         names.setdefault("listKind", f"{names['kind']}List")
 
 
-def _pod_group(spec: Object) -> None:
+def _pod_group(spec: Document) -> None:
     spec.setdefault("disruptionMode", {"single": {}})
 
 

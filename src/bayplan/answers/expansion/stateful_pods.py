@@ -10,10 +10,10 @@ import re
 from lightkube.models.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from lightkube.models.meta_v1 import ObjectMeta
 
+from bayplan.answers.expansion import pods
+from bayplan.answers.expansion.pods import REVISION_HASH
 from bayplan.core.api.kinds import STATEFUL_SET
-from bayplan_devcluster.controllers import pods
-from bayplan_devcluster.controllers.revisions import REVISION_HASH
-from bayplan_devcluster.controllers.served import Metadata, PersistentVolumeClaim, Pod, StatefulSet
+from bayplan.core.api.served import Metadata, PersistentVolumeClaim, Pod, StatefulSet
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
