@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from lightkube.models.core_v1 import Container
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.owner_references import controller_of
 from bayplan.core.api.kinds import JOB, NODE, POD
 from bayplan.core.api.served import Node, Pod
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.owner_references import controller_of
 from bayplan_devcluster import kubelet_status
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of, latest

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bayplan.answers.expansion.daemon_pods import target_node
 from bayplan.client import ApiError
 from bayplan.core.api.kinds import POD
+from bayplan.core.expansion.daemon_pods import target_node
 from bayplan.foundations.clock import RunningClock
 from bayplan_devcluster.cluster import DevCluster
 

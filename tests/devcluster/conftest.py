@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bayplan.answers.expansion.daemon_pods import target_node
 from bayplan.client import ApiError, PatchType
 from bayplan.core.api.kinds import (
     CONTROLLER_REVISION,
@@ -28,6 +27,7 @@ from bayplan.core.api.kinds import (
     STORAGE_CLASS,
     Kind,
 )
+from bayplan.core.expansion.daemon_pods import target_node
 from bayplan.core.versions import OLDEST
 from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime

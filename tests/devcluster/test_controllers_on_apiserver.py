@@ -12,9 +12,9 @@ from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
 from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
 from bayplan.core.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
+from bayplan.core.expansion import pods
 from bayplan.foundations.clock import RunningClock
 from bayplan_devcluster.controllers.informers import Informers
 from bayplan_devcluster.controllers.job_status import finished_condition

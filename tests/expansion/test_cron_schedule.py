@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.tables import cases
 
-from bayplan.answers.expansion.cron_schedule import InvalidSchedule, parse
+from bayplan.core.expansion.cron_schedule import InvalidSchedule, parse
 
 
 def at(text: str) -> datetime:

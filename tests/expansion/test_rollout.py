@@ -6,7 +6,7 @@ from lightkube.models.apps_v1 import Deployment, ReplicaSet
 from lightkube.models.core_v1 import PodTemplateSpec
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import rollout
+from bayplan.core.expansion import rollout
 
 
 def deployment(replicas: int = 10, surge: int | str = "25%", unavailable: int | str = "25%", **spec: Any) -> Deployment:

@@ -1,6 +1,6 @@
 import pytest
 
-from bayplan.answers.expansion.stateful_pods import parent_and_ordinal
+from bayplan.core.expansion.stateful_pods import parent_and_ordinal
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from lightkube.models.storage_v1 import StorageClass
 from tests.support.storage_documents import claim, default_class, storage_class, volume
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import volume_matching
-from bayplan.answers.expansion.volume_matching import best_match, has_class, mismatch
 from bayplan.core.api.objects import convert
+from bayplan.core.expansion import volume_matching
+from bayplan.core.expansion.volume_matching import best_match, has_class, mismatch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -10,17 +10,17 @@ from lightkube.models.batch_v1 import CronJobStatus
 from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.answers.expansion import cron_schedule
-from bayplan.answers.expansion.cron_schedule import InvalidSchedule, Schedule
-from bayplan.answers.expansion.owner_references import (
+from bayplan.core.api.kinds import CRON_JOB, JOB
+from bayplan.core.api.served import CronJob, Job, Metadata
+from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import cron_schedule
+from bayplan.core.expansion.cron_schedule import InvalidSchedule, Schedule
+from bayplan.core.expansion.owner_references import (
     controller_of,
     controller_reference,
     controller_uids,
     reference_to,
 )
-from bayplan.core.api.kinds import CRON_JOB, JOB
-from bayplan.core.api.served import CronJob, Job, Metadata
-from bayplan.core.api.times import whole_seconds
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of

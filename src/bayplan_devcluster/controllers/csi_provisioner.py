@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from bayplan.answers.expansion.owner_references import reference_to
 from bayplan.core.api.kinds import (
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -21,6 +20,7 @@ from bayplan.core.api.kinds import (
 )
 from bayplan.core.api.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.core.api.volumes import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, annotations_of, class_of_claim, volume_name
+from bayplan.core.expansion.owner_references import reference_to
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.csi_topology import (

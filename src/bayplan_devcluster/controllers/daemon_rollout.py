@@ -11,9 +11,9 @@ from datetime import datetime
 
 from lightkube.models.apps_v1 import DaemonSetStatus, RollingUpdateDaemonSet
 
-from bayplan.answers.expansion import pods, rollout
-from bayplan.answers.expansion.daemon_pods import DaemonVerdict, is_updated
 from bayplan.core.api.served import DaemonSet, Pod
+from bayplan.core.expansion import pods, rollout
+from bayplan.core.expansion.daemon_pods import DaemonVerdict, is_updated
 
 
 @dataclass(slots=True)

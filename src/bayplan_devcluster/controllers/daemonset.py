@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from lightkube.models.meta_v1 import LabelSelector
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.daemon_pods import Eligibility, by_node, new_pod
-from bayplan.answers.expansion.pods import REVISION_HASH
 from bayplan.core.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, Kind
 from bayplan.core.api.served import ControllerRevision, DaemonSet, Node, Pod
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.daemon_pods import Eligibility, by_node, new_pod
+from bayplan.core.expansion.pods import REVISION_HASH
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import ControllerContext
 from bayplan_devcluster.controllers.daemon_rollout import (

@@ -10,11 +10,11 @@ import msgspec
 from lightkube.models.apps_v1 import DeploymentStatus
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
-from bayplan.answers.expansion import pods, rollout
-from bayplan.answers.expansion.owner_references import controller_of, controller_reference, controller_uids
 from bayplan.core.api.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from bayplan.core.api.served import Deployment, Metadata, Pod, ReplicaSet, ReplicaSetSpec
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods, rollout
+from bayplan.core.expansion.owner_references import controller_of, controller_reference, controller_uids
 from bayplan.running.client.client import PatchType
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import ControllerContext

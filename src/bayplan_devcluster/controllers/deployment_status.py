@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import msgspec
 from lightkube.models.apps_v1 import DeploymentCondition, DeploymentStatus
 
-from bayplan.answers.expansion import rollout
 from bayplan.core.api.served import Deployment, ReplicaSet
+from bayplan.core.expansion import rollout
 
 NO_DEADLINE = 2**31 - 1
 """The progressDeadlineSeconds that means no deadline."""

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple
 from lightkube.models.resource_v1 import DeviceTaint, ResourceSlice
 from msgspec.structs import replace
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.core.api.served import DeviceTaintRule, Pod, ResourceClaim
 from bayplan.core.api.times import rfc3339, whole_seconds
@@ -33,6 +32,7 @@ from bayplan.core.devices.claims import (
 )
 from bayplan.core.devices.device_taints import end_of_toleration, evicting_rules, evicting_taints
 from bayplan.core.devices.slices import DeviceId, PoolId, TaintRule
+from bayplan.core.expansion import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import Informer, key_of, latest
 from bayplan_devcluster.controllers.pod_gc import delete_with_condition

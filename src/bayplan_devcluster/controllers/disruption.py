@@ -11,9 +11,6 @@ import msgspec
 from lightkube.models.meta_v1 import Condition, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.owner_references import controller_of
-from bayplan.answers.expansion.rollout import scaled
 from bayplan.core.api.kinds import (
     DEPLOYMENT,
     POD,
@@ -25,6 +22,9 @@ from bayplan.core.api.kinds import (
 from bayplan.core.api.selectors import selector_or_nothing
 from bayplan.core.api.served import Pod, PodDisruptionBudget
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.owner_references import controller_of
+from bayplan.core.expansion.rollout import scaled
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import Informer, key_of, latest
 

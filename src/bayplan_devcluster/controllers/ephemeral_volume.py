@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 from lightkube.models.core_v1 import PersistentVolumeClaim as Claim
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.owner_references import controller_reference
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD
 from bayplan.core.api.served import PersistentVolumeClaim, Pod
 from bayplan.core.api.volumes import claim_name, is_controlled_by
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.owner_references import controller_reference
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of

@@ -15,12 +15,12 @@ from typing import ClassVar
 import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
-from bayplan.answers.expansion import job_indexes, pods
-from bayplan.answers.expansion.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
-from bayplan.answers.expansion.owner_references import controller_of
 from bayplan.core.api.kinds import JOB, POD, Kind
 from bayplan.core.api.served import Job, Pod
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import job_indexes, pods
+from bayplan.core.expansion.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
+from bayplan.core.expansion.owner_references import controller_of
 from bayplan.running.client.client import PatchType
 from bayplan_devcluster.controllers.controller import ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of

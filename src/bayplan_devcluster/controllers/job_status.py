@@ -8,8 +8,8 @@ from datetime import datetime
 import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.served import Job, Pod
+from bayplan.core.expansion import pods
 
 
 def is_finished(job: Job) -> bool:

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import msgspec
 from lightkube.models.core_v1 import NodeCondition, NodeStatus, Taint
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import LEASE, NODE, POD
 from bayplan.core.api.served import Lease, Node, Pod
 from bayplan.core.api.times import whole_seconds
 from bayplan.core.api.tolerations import UNSCHEDULABLE_TAINT
+from bayplan.core.expansion import pods
 from bayplan.running.client.client import PatchType
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import latest

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.owner_references import controller_of, controller_uids, orphans_of
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.labels import LabelSelector
 from bayplan.core.api.selectors import selector_or_nothing
 from bayplan.core.api.served import Object, Workload
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.owner_references import controller_of, controller_uids, orphans_of
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.ownership import claim

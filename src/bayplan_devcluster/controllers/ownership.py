@@ -10,9 +10,9 @@ from typing import Any
 
 from lightkube.models.meta_v1 import OwnerReference
 
-from bayplan.answers.expansion.owner_references import controller_reference
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.labels import LabelSelector
+from bayplan.core.expansion.owner_references import controller_reference
 from bayplan.running.client.client import Client, PatchType
 from bayplan_devcluster.controllers.controller import Ignored
 

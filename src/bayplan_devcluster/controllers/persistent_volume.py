@@ -10,15 +10,6 @@ from typing import Any, ClassVar
 
 from lightkube.models.core_v1 import ObjectReference
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.volume_matching import (
-    best_match,
-    default_class,
-    has_class,
-    is_free,
-    mismatch,
-    same_mode,
-)
 from bayplan.core.api.csi_translation import BY_NAME
 from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.core.api.served import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -31,6 +22,15 @@ from bayplan.core.api.volumes import (
     class_of_volume,
     is_bound_to,
     volume_name,
+)
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.volume_matching import (
+    best_match,
+    default_class,
+    has_class,
+    is_free,
+    mismatch,
+    same_mode,
 )
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of, latest

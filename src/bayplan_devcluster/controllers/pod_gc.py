@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from lightkube.models.core_v1 import PodCondition
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.served import Node, Pod
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods
 from bayplan.running.client.client import Client, PatchType
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of

@@ -5,9 +5,9 @@ Mirrors pkg/controller/volume/common/common.go.
 
 from __future__ import annotations
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.served import PersistentVolumeClaim, Pod
 from bayplan.core.api.volumes import claim_name, is_controlled_by
+from bayplan.core.expansion import pods
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:

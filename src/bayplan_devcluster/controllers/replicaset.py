@@ -14,14 +14,14 @@ from lightkube.models import meta_v1
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from lightkube.models.core_v1 import ReplicationControllerStatus
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.owner_references import controller_of
-from bayplan.answers.expansion.scale_down import scale_down_order
 from bayplan.core.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, Kind
 from bayplan.core.api.labels import LabelSelector
 from bayplan.core.api.selectors import selector_or_nothing
 from bayplan.core.api.served import Pod, ReplicaSet
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.owner_references import controller_of
+from bayplan.core.expansion.scale_down import scale_down_order
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import ControllerContext
 from bayplan_devcluster.controllers.owners import OwnerController

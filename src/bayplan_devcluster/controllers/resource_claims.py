@@ -13,9 +13,6 @@ from typing import Any, ClassVar
 import msgspec
 from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceClaimStatus
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.claims import POD_CLAIM, claim_of_template
-from bayplan.answers.expansion.owner_references import controller_of
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
 from bayplan.core.api.served import Pod, ResourceClaim
 from bayplan.core.devices.claims import (
@@ -34,6 +31,9 @@ from bayplan.core.devices.claims import (
     reservations,
 )
 from bayplan.core.devices.extended_claims import extended_claim_name
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.claims import POD_CLAIM, claim_of_template
+from bayplan.core.expansion.owner_references import controller_of
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import Informer, key_of, latest

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import PodTemplateSpec
 
-from bayplan.answers.expansion import rollout
-from bayplan.answers.expansion.owner_references import controller_reference, controller_uids, orphans_of
 from bayplan.core.api.kinds import CONTROLLER_REVISION, Kind
 from bayplan.core.api.objects import UndecodableObject, convert
 from bayplan.core.api.selectors import selector_or_nothing
 from bayplan.core.api.served import ControllerRevision, Metadata, Workload
+from bayplan.core.expansion import rollout
+from bayplan.core.expansion.owner_references import controller_reference, controller_uids, orphans_of
 from bayplan.running.client.client import Client, PatchType
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Ignored

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from lightkube.models.meta_v1 import OwnerReference
 
-from bayplan.answers.expansion import stateful_pods
-from bayplan.answers.expansion.owner_references import controller_reference
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET, Kind
 from bayplan.core.api.served import Object, PersistentVolumeClaim, Pod, StatefulSet
+from bayplan.core.expansion import stateful_pods
+from bayplan.core.expansion.owner_references import controller_reference
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.informers import Informer

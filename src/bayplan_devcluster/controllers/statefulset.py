@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from lightkube.models.apps_v1 import StatefulSetStatus
 from lightkube.models.meta_v1 import LabelSelector
 
-from bayplan.answers.expansion import pods, rollout, stateful_pods
 from bayplan.core.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET, Kind
 from bayplan.core.api.served import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.expansion import pods, rollout, stateful_pods
 from bayplan.running.client.client import PatchType
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import ControllerContext

@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from bayplan.core.api.served import Object, PersistentVolume, PersistentVolumeClaim, Pod
+from bayplan.core.expansion import pods
 from bayplan.running.client.client import Client
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan_devcluster.controllers.informers import key_of

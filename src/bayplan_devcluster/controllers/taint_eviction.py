@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from lightkube.models.core_v1 import Taint
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.served import Node, Pod
 from bayplan.core.api.times import whole_seconds
 from bayplan.core.api.tolerations import tolerated_seconds
+from bayplan.core.expansion import pods
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
 from bayplan_devcluster.controllers.informers import key_of, latest
 from bayplan_devcluster.controllers.node_lifecycle import node_names

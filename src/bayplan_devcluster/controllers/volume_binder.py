@@ -11,11 +11,11 @@ from typing import Any
 
 from lightkube.models.core_v1 import PersistentVolumeClaimStatus
 
-from bayplan.answers.expansion.owner_references import reference_to
 from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Kind
 from bayplan.core.api.served import Object, PersistentVolume, PersistentVolumeClaim
 from bayplan.core.api.times import whole_seconds
 from bayplan.core.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, annotations_of, is_bound_to, volume_name
+from bayplan.core.expansion.owner_references import reference_to
 from bayplan.foundations.clock import TimerClock
 from bayplan.running.client.client import Client
 from bayplan_devcluster.controllers.informers import Informer

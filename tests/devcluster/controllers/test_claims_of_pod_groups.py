@@ -3,7 +3,6 @@
 import pytest
 from tests.support.tables import cases
 
-from bayplan.answers.expansion.claims import POD_CLAIM
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import (
     CORE_EVENT,
@@ -13,6 +12,7 @@ from bayplan.core.api.kinds import (
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
 )
+from bayplan.core.expansion.claims import POD_CLAIM
 from bayplan.core.versions import gates_of
 from bayplan_devcluster.controllers.resource_claims import FINALIZER
 

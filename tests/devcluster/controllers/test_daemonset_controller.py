@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
+from bayplan.core.expansion import pods
 from bayplan_devcluster.kubelet import STOP_SECONDS
 
 NODES = {"node-0", "node-1", "node-2"}

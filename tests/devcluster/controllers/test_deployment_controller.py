@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from bayplan.answers.expansion import pods, rollout
 from bayplan.core.api.kinds import CORE_EVENT, DEPLOYMENT, POD, REPLICA_SET
+from bayplan.core.expansion import pods, rollout
 
 
 def web(replicas: int = 3, image: str = "nginx:1", **spec: Any) -> dict[str, Any]:

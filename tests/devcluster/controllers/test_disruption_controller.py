@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
 from bayplan.client import ApiError
 from bayplan.core.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, POD_DISRUPTION_BUDGET
+from bayplan.core.expansion import pods
 
 
 def budget(**spec: Any) -> dict[str, Any]:

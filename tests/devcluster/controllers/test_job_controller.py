@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from bayplan.answers.expansion import job_indexes, pods
-from bayplan.answers.expansion.job_pods import TRACKING_FINALIZER
 from bayplan.core.api.kinds import JOB, POD
+from bayplan.core.expansion import job_indexes, pods
+from bayplan.core.expansion.job_pods import TRACKING_FINALIZER
 from bayplan_devcluster.controllers.job_status import finished_condition
 from bayplan_devcluster.kubelet import EXIT_CODE, RUN_SECONDS
 

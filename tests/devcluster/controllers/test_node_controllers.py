@@ -5,10 +5,10 @@ from typing import Any
 from lightkube.models.core_v1 import Taint, Toleration
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.tolerations import tolerated_seconds
+from bayplan.core.expansion import pods
 
 
 def taints(world, node: str = "node-0") -> set[tuple[str, str]]:

@@ -5,9 +5,9 @@ import msgspec
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.scale_down import DELETION_COST, scale_down_order
 from bayplan.core.api.kinds import POD, REPLICA_SET, REPLICATION_CONTROLLER
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.scale_down import DELETION_COST, scale_down_order
 from bayplan_devcluster.apiserver import Fault
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.support.tables import cases
 
-from bayplan.answers.expansion.claims import POD_CLAIM, name_prefix
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from bayplan.core.expansion.claims import POD_CLAIM, name_prefix
 from bayplan_devcluster.apiserver import Fault
 from bayplan_devcluster.controllers.resource_claims import FINALIZER
 from bayplan_devcluster.kubelet import RUN_SECONDS

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.stateful_pods import POD_NAME
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.stateful_pods import POD_NAME
 from bayplan_devcluster.kubelet import STOP_SECONDS
 
 CLAIM = {

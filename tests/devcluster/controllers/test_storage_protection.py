@@ -2,8 +2,8 @@ from storage_state import phases, pod
 from tests.support.storage_documents import claim, storage_class, using, volume
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan.core.expansion import pods
 from bayplan_devcluster.controllers.informers import Index
 from bayplan_devcluster.controllers.manager import ControllerManager
 from bayplan_devcluster.controllers.storage_protection import (

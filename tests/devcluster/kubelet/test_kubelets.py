@@ -3,9 +3,9 @@ from typing import Any
 
 from tests.support.tables import cases
 
-from bayplan.answers.expansion import pods
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import LEASE, NODE, POD
+from bayplan.core.expansion import pods
 from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan_devcluster.cluster import DevCluster

@@ -9,9 +9,9 @@ from typing import Any
 
 from lightkube.models.core_v1 import PodTemplateSpec
 
-from bayplan.answers.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.objects import convert
+from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
 
 TAKEN = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 """The moment of its snapshot: a Monday, at the peak of the day."""

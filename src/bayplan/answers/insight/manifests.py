@@ -1,7 +1,7 @@
 """Manifests, as the API server and the controllers turn them into objects and pods.
 
-Objects get their defaults, admission and validation from an embedded API server (`bayplan.answers.snapshots.objects`), and
-workloads their pods from `bayplan.answers.expansion`. Nothing is scheduled, and no controller runs.
+Objects get their defaults, admission and validation from an embedded API server (`bayplan.answers.snapshots.objects`),
+and workloads their pods from `bayplan.core.expansion`. Nothing is scheduled, and no controller runs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,6 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.expansion import daemon_pods, job_pods, pods, stateful_pods
-from bayplan.answers.expansion.claims import claim_of_template
-from bayplan.answers.expansion.expansion import Expansion, Refused
-from bayplan.answers.expansion.owner_references import controller_reference
-from bayplan.answers.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.custom_workloads import children, has_pods, header_of, rules_not_run
 from bayplan.answers.insight.limits import Room
@@ -32,6 +27,11 @@ from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import Document, convert, decode, encode
 from bayplan.core.api.status import StatusError
 from bayplan.core.api.volumes import claim_name
+from bayplan.core.expansion import daemon_pods, job_pods, pods, stateful_pods
+from bayplan.core.expansion.claims import claim_of_template
+from bayplan.core.expansion.expansion import Expansion, Refused
+from bayplan.core.expansion.owner_references import controller_reference
+from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.foundations.manifest_files import PlacedDocument
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.expansion import rollout, stateful_pods
-from bayplan.answers.expansion.expansion import Rollout
-from bayplan.answers.expansion.scale_down import scale_down_order
 from bayplan.answers.insight.owners import newest_replica_set, owners_behind
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from bayplan.core.api.objects import Document, convert
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion import rollout, stateful_pods
+from bayplan.core.expansion.expansion import Rollout
+from bayplan.core.expansion.scale_down import scale_down_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bayplan.answers.expansion.cron_schedule import InvalidSchedule, parse
 from bayplan.answers.history.following import TERMINATED, Following, HistoryChange, key_of, kind_of, moment
 from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.arrivals import Arrivals, at_begin
@@ -27,6 +26,7 @@ from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.writing import write_history
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CRON_JOB, JOB, NODE, POD
+from bayplan.core.expansion.cron_schedule import InvalidSchedule, parse
 
 _STEP = timedelta(minutes=10)
 """How often workloads are scaled along the day curve."""

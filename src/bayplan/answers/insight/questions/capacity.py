@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bayplan.answers.expansion.expansion import Expansion
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.answers.insight.json_values import as_json, fields_of
 from bayplan.answers.insight.nodes import node_of
@@ -29,6 +28,7 @@ from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import Document, encode
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion
 from bayplan.foundations.collector import collector_paused
 
 LIMIT, INTERRUPTED = "limit", "interrupted"

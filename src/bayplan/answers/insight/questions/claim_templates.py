@@ -63,7 +63,7 @@ def make_claims(world: World, key: str, new: tuple[Any, ...]) -> None:
     pod = world.pending.get(key)
     if pod is None or not pod.spec.resourceClaims:
         return
-    from bayplan.answers.expansion.claims import claim_of_template  # few pods need it
+    from bayplan.core.expansion.claims import claim_of_template  # few pods need it
 
     made = dict[str, str]()
     for reference in _unmade(pod):

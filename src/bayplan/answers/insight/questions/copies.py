@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bayplan.answers.expansion.expansion import Expansion
 from bayplan.core.api.coscheduling import POD_GROUP_LABEL
 from bayplan.core.api.kinds import STATEFUL_SET
 from bayplan.core.api.objects import Document
+from bayplan.core.expansion.expansion import Expansion
 
 
 class Copies:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from bayplan.answers.expansion.expansion import Expansion, Rollout
 from bayplan.answers.insight.answers import Progress, Stopped, listed
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.new_objects import given
@@ -17,6 +16,7 @@ from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion, Rollout
 from bayplan.core.scheduling import Preemption
 
 

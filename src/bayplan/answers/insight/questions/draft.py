@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.expansion.expansion import Expansion
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.documents import pending_copy, pod_document
@@ -21,6 +20,7 @@ from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM, Kind
 from bayplan.core.api.objects import convert, encode
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion
 from bayplan.core.framework.remedies import is_daemon
 
 

@@ -141,8 +141,8 @@ class _Editor:
 
     def scale(self, text: str) -> None:
         """Change the number of a workload's pods."""
-        from bayplan.answers.expansion.scale_down import scale_down_order
-        from bayplan.answers.expansion.stateful_pods import parent_and_ordinal
+        from bayplan.core.expansion.scale_down import scale_down_order
+        from bayplan.core.expansion.stateful_pods import parent_and_ordinal
 
         match = _SCALE.fullmatch(text)
         kind = kind_called(match[1]) if match is not None else None

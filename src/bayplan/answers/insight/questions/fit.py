@@ -10,7 +10,6 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from bayplan.answers.expansion.expansion import Expansion, Refused
 from bayplan.answers.insight.answers import (
     INTERRUPTED,
     Answer,
@@ -30,6 +29,7 @@ from bayplan.answers.insight.tables import grouped, table
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
+from bayplan.core.expansion.expansion import Expansion, Refused
 
 REFUSED = "refused"
 """The outcome of a pod that the API server refuses to create, because of a quota, for example."""

@@ -104,8 +104,8 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
     sets = draft.snapshot.of_kind(DAEMON_SET)
     if not changed or not sets:
         return
-    from bayplan.answers.expansion.daemon_pods import Eligibility
     from bayplan.answers.insight.manifests import Manifests
+    from bayplan.core.expansion.daemon_pods import Eligibility
 
     pods = _daemon_pods(draft.snapshot)
     for key in sets:
@@ -123,7 +123,7 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
 
 def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, list[PodInfo]]]:
     """The pods of each DaemonSet by node."""
-    from bayplan.answers.expansion.daemon_pods import target_node
+    from bayplan.core.expansion.daemon_pods import target_node
 
     found: dict[tuple[str, str], dict[str, list[PodInfo]]] = {}
     for raw in snapshot.of_kind(POD).values():

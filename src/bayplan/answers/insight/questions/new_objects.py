@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bayplan.answers.expansion.volume_matching import best_match, mismatch
 from bayplan.answers.simulation import volumes
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.world import World
@@ -24,6 +23,7 @@ from bayplan.core.api.volumes import (
     volume_name,
 )
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.volume_matching import best_match, mismatch
 
 
 def add_objects(world: World, documents: Iterable[Document]) -> None:

@@ -13,7 +13,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bayplan.answers.expansion.expansion import Expansion
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.questions.new_objects import add_objects, given
@@ -27,6 +26,7 @@ from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.requests import CPU, MEMORY, PODS
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion
 from bayplan.foundations.collector import collector_paused
 
 _ROUNDS = 5

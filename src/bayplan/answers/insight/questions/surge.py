@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.expansion import rollout
-from bayplan.answers.expansion.scale_down import scale_down_order
 from bayplan.answers.insight.answers import Progress, plural
 from bayplan.answers.insight.owners import owned_by
 from bayplan.answers.insight.questions.change import Change, Help
@@ -19,6 +17,8 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DEPLOYMENT, POD
 from bayplan.core.api.objects import UndecodableObject, convert, encode
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion import rollout
+from bayplan.core.expansion.scale_down import scale_down_order
 
 _MOST = 200
 """The most replicas of a Deployment that is tried."""

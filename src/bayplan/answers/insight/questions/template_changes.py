@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayplan.answers.expansion.expansion import Expansion, Rollout
 from bayplan.answers.insight.answers import Progress, listed, plural
 from bayplan.answers.insight.limits import Limits, Room
 from bayplan.answers.insight.manifests import Manifests
@@ -21,6 +20,7 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import JOB, POD, Kind
 from bayplan.core.api.status import StatusError
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion, Rollout
 
 _KINDS = {kind.kind: kind for kind in WORKLOADS}
 

@@ -13,9 +13,9 @@ from typing import Any
 from lightkube.models.core_v1 import PodCondition, PodSpec, PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.answers.expansion.owner_references import controller_reference
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.served import Metadata, Pod
+from bayplan.core.expansion.owner_references import controller_reference
 
 REVISION_HASH = "controller-revision-hash"
 """The label of pods that names their revision."""

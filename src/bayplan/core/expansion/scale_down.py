@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.served import Pod
+from bayplan.core.expansion import pods
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan.answers.expansion import pods
 from bayplan.core.api.served import Job, Pod
+from bayplan.core.expansion import pods
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 

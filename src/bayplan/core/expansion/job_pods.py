@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 from lightkube.models.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.job_indexes import COMPLETION_INDEX, completion_index
-from bayplan.answers.expansion.scale_down import scale_down_order
 from bayplan.core.api.kinds import JOB
 from bayplan.core.api.served import Job, Pod
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.job_indexes import COMPLETION_INDEX, completion_index
+from bayplan.core.expansion.scale_down import scale_down_order
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"

@@ -5,6 +5,6 @@
     scale_down_order(pods, siblings)[:2]                        # those that go first
 
 Each module mirrors a controller of kube-controller-manager, without its requests: the embedded controllers
-(`bayplan_devcluster.controllers`) carry out what these functions say, and `bayplan.answers.insight.manifests` asks them what
-manifests lead to, which `expansion.py` has as a value. Objects have the types of `bayplan.core.api.served`.
+(`bayplan_devcluster.controllers`) carry out what these functions say, and `bayplan.answers.insight.manifests` asks them
+what manifests lead to, which `expansion.py` has as a value. Objects have the types of `bayplan.core.api.served`.
 """

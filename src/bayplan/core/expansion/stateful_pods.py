@@ -10,10 +10,10 @@ import re
 from lightkube.models.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.pods import REVISION_HASH
 from bayplan.core.api.kinds import STATEFUL_SET
 from bayplan.core.api.served import Metadata, PersistentVolumeClaim, Pod, StatefulSet
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.pods import REVISION_HASH
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"

@@ -20,12 +20,12 @@ from lightkube.models.core_v1 import (
     Toleration,
 )
 
-from bayplan.answers.expansion import pods
-from bayplan.answers.expansion.pods import REVISION_HASH
 from bayplan.core.api import tolerations
 from bayplan.core.api.kinds import DAEMON_SET
 from bayplan.core.api.selectors import RequiredNodeAffinity
 from bayplan.core.api.served import DaemonSet, Node, Pod
+from bayplan.core.expansion import pods
+from bayplan.core.expansion.pods import REVISION_HASH
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """The annotation of a DaemonSet that counts the changes of its template."""
