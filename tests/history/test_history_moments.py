@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pyarrow.parquet
 import pytest
+from bayplan.answers.history.steps import Step, What
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_histories import BEGIN, at, node, pod, write_small
@@ -14,7 +15,6 @@ from bayplan.answers.history import moments as history_moments
 from bayplan.answers.history.following import Following
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.history.reading import History
-from bayplan.answers.history.steps import Step, What
 from bayplan.answers.history.writing import write_history
 from bayplan.core.api.kinds import NODE, POD
 

@@ -7,6 +7,7 @@ have equal scores.
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bayplan.answers.history.steps import Step, What
 from histories_out_of_order import BEGIN, DEFAULT, PACKING, configuration, random_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,6 @@ from bayplan.answers.backtest.differences import next_difference
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import SimulatedScheduler
 from bayplan.answers.history.moments import HistoryMoments
-from bayplan.answers.history.steps import Step, What
 from bayplan.answers.insight.prices import Prices
 from bayplan.answers.shadow.comparisons import ShadowCause
 from bayplan.answers.shadow.shadow import Shadow

@@ -23,8 +23,9 @@ from bayplan.core.executor.binding import BINDING
 from bayplan.core.executor.executor import Executor
 from bayplan.core.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
 from bayplan.core.executor.intake import Intake
-from bayplan.core.executor.ports import Binding, Ports, Regarding
+from bayplan.core.executor.ports import Binding, Ports
 from bayplan.core.executor.runtime import MoveOnEvent, Only, Runtime
+from bayplan.core.executor.silent_ports import SilentPorts
 from bayplan.core.framework.binding_runner import run_pre_bind
 from bayplan.core.framework.events import ClusterEvent
 from bayplan.core.framework.handle import Handle
@@ -208,7 +209,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     raise Unsupported("a plugin that waits")
 
 
-class Counter:
+class Counter(SilentPorts):
     """The ports of a benchmark: pods are bound at once, and counted. Victims are deleted, and nothing else is written.
 
     `bound` and `rejected`: the pods that were bound, and the keys of those that stay pending. `uncounted`: seconds of
@@ -271,26 +272,6 @@ class Counter:
         self.bound.append(binding.pod)
         return success()
 
-    def cancel_pre_bind(self, uid: str, why: str) -> bool:
-        """No PreBind goes on while anything else happens."""
-        return False
-
-    def survives_cancellation(self) -> bool:
-        """Nothing is cancelled."""
-        return False
-
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
         """Count a pod that stays pending."""
         self.rejected.append(pod.key)
-
-    def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Write nothing."""
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Write nothing."""
-
-    def forget(self, uid: str) -> None:
-        """Nothing is remembered."""
-
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str, /) -> None:
-        """Record nothing."""

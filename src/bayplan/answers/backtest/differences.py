@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.answers.history.moments import HistoryMoments, RecordedChange
 from bayplan.answers.history.steps import NextDifference, Step, What
+
+from bayplan.answers.history.moments import HistoryMoments, RecordedChange
 from bayplan.answers.insight.answers import listed, plural
 from bayplan.answers.judging.judgement import Judgement
 from bayplan.answers.judging.order import AHEAD, NearBindings, SeenBinding, SeenEvent

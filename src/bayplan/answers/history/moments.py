@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 
+from bayplan.answers.history.steps import Step, What
+
 from bayplan.answers.history import format as columns
 from bayplan.answers.history.documents import identified, on_node
 from bayplan.answers.history.ends import DISRUPTIONS
 from bayplan.answers.history.following import kind_of
 from bayplan.answers.history.format import Row
 from bayplan.answers.history.reading import History, key_of_row
-from bayplan.answers.history.steps import Step, What
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.documents import stored
 from bayplan.answers.snapshots.snapshot import Snapshot, frozen

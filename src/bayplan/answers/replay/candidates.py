@@ -13,7 +13,7 @@ from bayplan.answers.replay.replay import Moment, told
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.profile import Profile
 from bayplan.core.framework.status import PluginError
-from bayplan.core.scheduling import Decision, Options, Plan, TakeMembers, attempt, unit_of
+from bayplan.core.scheduling import Decision, Options, Plan, attempt, run, unit_of
 from bayplan.running.recording.entries import PodDecided
 
 MOST_KEPT = 1000
@@ -91,15 +91,7 @@ class OtherPolicy:
             unit = unit_of(pod, profile, pending)
         except PluginError as error:
             raise PluginError.of(error.plugin, "GangOf", error) from None
-        steps = attempt(unit, profile, scheduler.state, rng, Options(failures=scheduler.failures))
-        reply = None
-        try:
-            while True:
-                request = steps.send(reply)
-                reply = {each.uid: each for each in request.members} if isinstance(request, TakeMembers) else None
-        except StopIteration as end:
-            plan: Plan = end.value
-            return plan
+        return run(attempt(unit, profile, scheduler.state, rng, Options(failures=scheduler.failures)))
 
     def _count(self, moment: Moment, before: PodDecided, decision: Decision, profile: Profile) -> None:
         found = self.found

@@ -16,7 +16,8 @@ from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import decode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
-from bayplan.core.executor.ports import Binding, Ports, Regarding, Stopwatch
+from bayplan.core.executor.ports import Binding, Ports, Stopwatch
+from bayplan.core.executor.silent_ports import NotMeasured, SilentPorts
 from bayplan.core.framework.binding_runner import run_pre_bind
 from bayplan.core.framework.extenders import Answer, ExtenderError, Filtered, Question
 from bayplan.core.framework.interface import Candidate
@@ -99,13 +100,12 @@ class ReplayedWait(PodInPermit):
         return status
 
 
-class ReplayedPorts:
+class ReplayedPorts(SilentPorts, NotMeasured):
     """Implements the ports of executor.ports. `planned` is called with each plan, before it is carried out."""
 
     def __init__(
         self, state: ClusterState, clock: ReplayedClock, tasks: ReplayedTasks, planned: Callable[[Plan], None]
     ) -> None:
-        self.now: Callable[[], float] = lambda: 0.0
         self._state = state
         self._clock = clock
         self._tasks = tasks
@@ -154,55 +154,14 @@ class ReplayedPorts:
         """Whether the pod is in PreBind. The entry says how that ends."""
         return uid in self._pre_binding
 
-    def survives_cancellation(self) -> bool:
-        """Nothing is cancelled."""
-        return False
-
     async def evict(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         """Wait for the outcome."""
         entry: Evicted = await self._tasks.entry(Evicted)
         return entry.success
 
-    # What pending pods say: nothing depends on it
-
-    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
-        """Write nothing."""
-
-    def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Write nothing."""
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Write nothing."""
-
-    def forget(self, uid: str) -> None:
-        """Write nothing."""
-
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str, /) -> None:
-        """Record nothing."""
-
-    # Measures
-
-    def stopwatch(self) -> None:
-        """Nothing is measured."""
-
     def attempted(self, plan: Plan, pods: Mapping[str, QueuedPod], times: Stopwatch | None) -> None:
         """Report the plan."""
         self._planned(plan)
-
-    def ended(self, binding: Binding, status: Status) -> None:
-        """Measure nothing."""
-
-    def failed(self, queued: QueuedPod, *, error: bool) -> None:
-        """Measure nothing."""
-
-    def permit_waited(self, code: Code, began: float) -> None:
-        """Measure nothing."""
-
-    def evicted(self, began: float, *, success: bool) -> None:
-        """Measure nothing."""
-
-    def handled(self, event: str, began: float) -> None:
-        """Measure nothing."""
 
 
 class ReplayedHandle(OfflineHandle):

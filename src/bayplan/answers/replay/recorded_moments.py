@@ -9,8 +9,8 @@ from datetime import datetime
 from operator import attrgetter
 
 import msgspec
-
 from bayplan.answers.history.steps import NextDifference, Step, What
+
 from bayplan.answers.replay.candidates import OtherPolicy
 from bayplan.answers.replay.cursor import ReplayCursor
 from bayplan.answers.replay.moments import RecordedDecision, decisions_and_reports, uid_of

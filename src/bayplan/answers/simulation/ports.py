@@ -18,7 +18,8 @@ from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.binding import BINDING
-from bayplan.core.executor.ports import Binding, Ports, Regarding, Stopwatch
+from bayplan.core.executor.ports import Binding, Ports, Stopwatch
+from bayplan.core.executor.silent_ports import NotMeasured, SilentPorts
 from bayplan.core.framework.binding_runner import run_pre_bind, run_unreserve
 from bayplan.core.framework.profile import Point
 from bayplan.core.framework.status import Code, PluginError, Status, success
@@ -97,7 +98,7 @@ def _goes_on(work: Coroutine[Any, Any, None]) -> bool:
     return True
 
 
-class MemoryPorts:
+class MemoryPorts(SilentPorts):
     """Implements the ports of executor.ports on a World. `outcomes` learns what happens. `now`: the virtual time.
 
     `remove` evicts a victim; by default, it is gone at once.
@@ -163,14 +164,6 @@ class MemoryPorts:
         self._outcomes.bound(binding)
         return success()
 
-    def cancel_pre_bind(self, uid: str, why: str) -> bool:
-        """No PreBind goes on while anything else happens."""
-        return False
-
-    def survives_cancellation(self) -> bool:
-        """Nothing is cancelled."""
-        return False
-
     # Making room
 
     async def evict(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
@@ -189,15 +182,9 @@ class MemoryPorts:
         if nominated_node is not None:
             self._set_nomination(pod, nominated_node)
 
-    def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Write nothing: bindings take no time."""
-
     def clear_nomination(self, pod: PodInfo) -> None:
         """Take back a nomination."""
         self._set_nomination(pod, "")
-
-    def forget(self, uid: str) -> None:
-        """Everything is written at once."""
 
     def _set_nomination(self, pod: PodInfo, node_name: str) -> None:
         """Write the nominated node to the pod's status: the next attempt tries that node first."""
@@ -209,41 +196,18 @@ class MemoryPorts:
             document["status"] = {**(document.get("status") or {}), "nominatedNodeName": node_name}
             self._world.change(POD, known.key, PodInfo.from_raw(encode(document)))
 
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str, /) -> None:
-        """Record nothing: results have the notes."""
 
-
-class _Observer:
-    """Implements executor.ports.Measures: nothing is measured."""
+class _Observer(NotMeasured):
+    """Tells outcomes of attempts and bindings."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
-        self.now: Callable[[], float] = _no_time
-
-    def stopwatch(self) -> None:
-        return None
 
     def attempted(self, plan: Plan, pods: Mapping[str, QueuedPod], times: Stopwatch | None) -> None:
         self._outcomes.attempted(plan)
 
     def ended(self, binding: Binding, status: Status) -> None:
         self._outcomes.ended(binding, status)
-
-    def failed(self, queued: QueuedPod, *, error: bool) -> None:
-        pass
-
-    def permit_waited(self, code: Code, began: float) -> None:
-        pass
-
-    def evicted(self, began: float, *, success: bool) -> None:
-        pass
-
-    def handled(self, event: str, began: float) -> None:
-        pass
-
-
-def _no_time() -> float:
-    return 0.0
 
 
 def _pre_bind(plugin: Any, binding: Binding) -> Status:

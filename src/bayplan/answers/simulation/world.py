@@ -42,7 +42,7 @@ from bayplan.core.queue.gates import run_pre_enqueue
 from bayplan.core.queue.in_flight import Happened
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.sort_keys import sort_key_of
-from bayplan.core.scheduling import Options, Plan, TakeMembers, Unit, attempt, unit_of
+from bayplan.core.scheduling import Options, Plan, Unit, attempt, run, unit_of
 from bayplan.core.sharing import PodKey, SharedRun, Sharing
 from bayplan.core.versions import FeatureGates
 from bayplan.foundations.collector import collector_paused
@@ -423,16 +423,7 @@ class World:
             profile = self.profiles_without_preemption[name]
         start = PodRun.start if explain else sharing.start
         options = Options(explain=explain, start=start, failures=self.failures)
-        steps, reply = attempt(unit, profile, self.state, self.rng, options), None
-        try:
-            while True:
-                request = steps.send(reply)
-                reply = None
-                if isinstance(request, TakeMembers):
-                    reply = {pod.uid: pod for pod in request.members if self.gate_of(pod) is None}
-        except StopIteration as end:
-            plan: Plan = end.value
-            return plan
+        return run(attempt(unit, profile, self.state, self.rng, options), lambda pod: self.gate_of(pod) is None)
 
 
 _NONE: Mapping[str, bytes] = MappingProxyType({})

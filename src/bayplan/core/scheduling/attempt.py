@@ -6,7 +6,7 @@ Every driver uses this generator: the service, conformance, benchmarks and tests
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -48,8 +48,8 @@ def attempt(
     return Plan.of(unit, (yield from SchedulingCycle(profile, state, unit.pod, rng, options).run()))
 
 
-def run(steps: Attempt) -> Plan:
-    """Run an attempt to its end without extenders, queue or pauses: all members of a gang can be attempted.
+def run(steps: Attempt, takes: Callable[[PodInfo], bool] = lambda _: True) -> Plan:
+    """Run an attempt to its end without extenders, queue or pauses. `takes`: whether a member of a gang is attempted.
 
     Raises AssertionError if the attempt needs extenders.
     """
@@ -58,7 +58,7 @@ def run(steps: Attempt) -> Plan:
         while True:
             request = steps.send(reply)
             assert request is None or isinstance(request, TakeMembers), f"no extenders to answer {request}"
-            reply = None if request is None else {pod.uid: pod for pod in request.members}
+            reply = None if request is None else {pod.uid: pod for pod in request.members if takes(pod)}
     except StopIteration as end:
         plan: Plan = end.value
         return plan

@@ -10,8 +10,8 @@ from operator import attrgetter
 from urllib.parse import urlencode
 
 from aiohttp import web
-
 from bayplan.answers.history.steps import Step, What
+
 from bayplan.answers.insight.answers import Progress, plural
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.simulation.world import World

@@ -11,9 +11,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
+from bayplan.answers.history.steps import NextDifference, Step, What
+
 from bayplan.answers.backtest.differences import next_difference
 from bayplan.answers.history.moments import HistoryMoments
-from bayplan.answers.history.steps import NextDifference, Step, What
 from bayplan.answers.insight.answers import Progress, QuestionError
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.replay.policies import Policy
