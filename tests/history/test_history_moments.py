@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pyarrow.parquet
 import pytest
-from bayplan.answers.history.steps import Step, What
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_histories import BEGIN, at, node, pod, write_small
@@ -16,6 +15,7 @@ from bayplan.answers.history.following import Following
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.writing import write_history
+from bayplan.answers.moments.steps import Step, What
 from bayplan.core.api.kinds import NODE, POD
 
 

@@ -7,7 +7,6 @@ have equal scores.
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bayplan.answers.history.steps import Step, What
 from histories_out_of_order import BEGIN, DEFAULT, PACKING, configuration, random_history
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import SimulatedScheduler
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.insight.prices import Prices
+from bayplan.answers.moments.steps import Step, What
 from bayplan.answers.shadow.comparisons import ShadowCause
 from bayplan.answers.shadow.shadow import Shadow
 from bayplan.answers.simulation.world import World

@@ -4,11 +4,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from bayplan.answers.history.steps import What
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.moments.steps import What
 from bayplan.answers.replay import cursor
 from bayplan.answers.replay.candidates import OtherPolicy
 from bayplan.answers.replay.moments import decisions_of, snapshot_at, snapshot_at_end

@@ -1,5 +1,6 @@
 """Histories and recordings that the page goes through."""
 
+from functools import partial
 from pathlib import Path
 
 from served_page import served
@@ -11,7 +12,7 @@ from bayplan.answers.history.reading import History
 from bayplan.answers.replay.policies import other_policy
 from bayplan.answers.replay.recorded_moments import RecordingMoments
 from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, PodArrives
-from bayplan.faces.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
+from bayplan.faces.ui.moments import MomentSources, compare_history, compare_recording
 from bayplan.insight import Insight, Snapshot
 from bayplan.running.recording.files import Recording
 from bayplan.testing.builders import make_pod
@@ -32,7 +33,8 @@ def write_day(folder, pods=30):
 
 
 def served_history(folder, *settings, **options):
-    sources = MomentSources(MomentsOfHistory(HistoryMoments(History.open(folder))))
+    moments = HistoryMoments(History.open(folder))
+    sources = MomentSources(moments, compare=partial(compare_history, moments))
     insight = Insight(Snapshot(), with_settings(None, (), settings))
     return served(sources.of(sources.first_shown), insight, moments=sources, **options)
 
@@ -42,6 +44,7 @@ def served_recording(*settings, path=RECORDING, **options):
     policy, other = moments.policy, None
     if settings:
         other = other_policy(policy, with_settings(policy.configuration, (), settings, policy.gates), ())
-    sources = MomentSources(MomentsOfRecording(moments, other))
+    compare = None if other is None else partial(compare_recording, moments, other)
+    sources = MomentSources(moments, compare=compare)
     insight = Insight(Snapshot(), policy.configuration, gates=policy.gates)
     return served(sources.of(sources.first_shown), insight, moments=sources, **options)

@@ -262,11 +262,11 @@ async def test_moment_that_cannot_be_reached_is_one_message(monkeypatch):
 
 
 def _unreachable(*_):
-    raise ui_moments.RecordingError("decision 5 can't be made again")
+    raise ui_moments.SnapshotError("decision 5 can't be made again")
 
 
 async def test_moment_that_takes_too_long_is_one_message(day):
-    sources = ui_moments.MomentSources(ui_moments.MomentsOfHistory(HistoryMoments(History.open(day))), longest=-1.0)
+    sources = ui_moments.MomentSources(HistoryMoments(History.open(day)), longest=-1.0)
     sources.moments.snapshot = lambda number, progress: progress("begun")
     with pytest.raises(TooLongError, match="moment 3 can't be reached within"):
         await sources.of(3).ready()

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import SimulatedScheduler
-from bayplan.answers.backtest.stream import Recorded, RecordedBinding, RecordedEnd, RecordedHistory
+from bayplan.answers.backtest.seen import SeenHistory
+from bayplan.answers.history.moments import changes_of
 from bayplan.answers.history.reading import History
 from bayplan.answers.judging.choices import plugin_differences, score_at
 from bayplan.answers.judging.judge import Judge
-from bayplan.answers.judging.order import NearBindings, SeenBinding, SeenEvent
-from bayplan.answers.judging.placements import SeenPlacements, decision_of
+from bayplan.answers.judging.placements import decision_of
 from bayplan.answers.simulation.followers import Follower
-from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodIsChanged
 from bayplan.answers.simulation.timeline import Timeline
 from bayplan.answers.simulation.usual import usual_configuration
 from bayplan.answers.simulation.world import World
@@ -87,47 +87,32 @@ def ask_again(
     other = {} if candidate is None else _profiles(world, candidate)
     stride = max(1, -(-ahead.bindings // MOST_ASKED))
     asked, number, length = AskedAgain(), 0, max(history.length.total_seconds(), 1.0)
-    recording = RecordedHistory(history)
-    near = NearBindings[Recorded](recording, _read, {})
-    placements = SeenPlacements(world, near)
-    world.move(recording.other_objects(), history.begin)
-    world.keep()
-    for happening in near:
-        match happening:
-            case PodArrives(_, pod):
-                world.change(POD, pod.key, pod)
-            case PodIsChanged(_, pod):
-                known = world.pod(pod.key)
-                if known is not None and known.uid == pod.uid:
-                    pod.creation_timestamp = known.creation_timestamp
-                    world.change(POD, pod.key, pod.on_node(known.node_name) if known.node_name else pod)
-            case RecordedBinding(at, key, uid, node):
-                known = world.pod(key)
-                if known is not None and known.uid == uid and not known.node_name:
-                    decided = placements.asked(key, uid, node)
-                    number += decided is not None
-                    if decided is not None and number % stride == 0:
-                        judged = placements.judge(decided, node)
-                        assert judged.decision is not None
-                        asked.recorded += 1
-                        asked.equal += judged.equal
-                        _ask(world, judged.decision, other, at, asked)
-                        progress(at / length)
-                    world.change(POD, key, known.on_node(node))
-            case RecordedEnd(_, key, uid):
-                known = world.pod(key)
-                if known is not None and known.uid == uid:
-                    world.change(POD, key, None)
-            case NodeComes(_, node_object):
-                assert node_object.metadata is not None
-                world.change(NODE, node_object.metadata.name or "", node_object)
-            case NodeGoes(_, name):
-                world.change(NODE, name, None)
-            case ObjectChanges(_, kind, key, obj):
-                if kind in world.handle.watched:
-                    world.change(kind, key, obj)
+    _begin(world, history)
+    seen = SeenHistory(world, changes_of(history), history.begin)
+    for step in seen:
         world.keep()
+        pod = seen.asked(step)
+        number += pod is not None
+        if pod is not None and number % stride == 0:
+            judged, at = seen.judge(pod, step.node), seen.seconds(step)
+            assert judged.decision is not None
+            asked.recorded += 1
+            asked.equal += judged.equal
+            _ask(world, judged.decision, other, at, asked)
+            progress(at / length)
     return asked
+
+
+def _begin(world: World, history: History) -> None:
+    """Give a world the cluster at the begin of a history, with nodes and pods in the order of their names."""
+    documents = dict(history.start().documents)
+    named = [(kind, sorted(documents.pop(kind, {}).items())) for kind in (NODE, POD)]
+    world.move(documents, history.begin)
+    for kind, objects in named:
+        for key, raw in objects:
+            with suppress(ValueError):  # the lookahead has named the object
+                world.add(kind, key, raw)
+    world.keep()
 
 
 class AskAgain(Follower):
@@ -163,18 +148,6 @@ def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]
     """The profiles of a candidate on the same cluster."""
     configuration = candidate.configuration or usual_configuration(candidate.plugins, candidate.gates)
     return build_profiles(configuration, world.handle, candidate.plugins, candidate.gates)
-
-
-def _read(happening: Recorded) -> SeenEvent:
-    """What something that happened means for the order of bindings. Pods that are there at the begin didn't arrive."""
-    match happening:
-        case PodArrives(at, pod) if at > 0:
-            return SeenEvent(at, arrived=pod.uid)
-        case RecordedBinding(at, key, uid, node):
-            return SeenEvent(at, binding=SeenBinding(at, key, uid, node))
-        case RecordedEnd(at, _, uid):
-            return SeenEvent(at, gone=uid)
-    return SeenEvent(happening.at)
 
 
 def _ask(world: World, now: Decision, other: dict[str, Profile], at: float, asked: AskedAgain) -> None:

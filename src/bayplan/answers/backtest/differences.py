@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.answers.history.steps import NextDifference, Step, What
-
-from bayplan.answers.history.moments import HistoryMoments, RecordedChange
+from bayplan.answers.backtest.seen import SeenHistory
+from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.insight.answers import listed, plural
 from bayplan.answers.judging.judgement import Judgement
-from bayplan.answers.judging.order import AHEAD, NearBindings, SeenBinding, SeenEvent
-from bayplan.answers.judging.placements import SeenPlacements
+from bayplan.answers.moments.steps import NextDifference, Step, What
 from bayplan.answers.simulation.world import World
 
 
@@ -22,25 +20,14 @@ def next_difference(
     `world`: it has the cluster at that moment; what happened is applied to it, and can be undone. `enough`: asked
     before each step; True ends the search there. Pods whose schedulerName has no profile are not asked about.
     """
-    skipped, near = 0, _near(moments, number)
-    placements = SeenPlacements(world, near)
-    for change in near:
-        if isinstance(change, Step):
-            if enough():
-                return NextDifference(None, change.number - 1, skipped=skipped)
-            if change.what is not What.PLACED:
-                continue
-            skipped += not has_profile(world, change)
-            pod = placements.asked(change.subject, change.uid, change.node)
-            if pod is not None and not (judged := placements.judge(pod, change.node)).equal:
-                return NextDifference(change.number, change.number - 1, _text(world, judged), skipped)
-        elif change.raw is None:
-            world.change(change.kind, change.key, None)
-        else:
-            try:
-                world.add(change.kind, change.key, change.raw)
-            except ValueError:  # the snapshot of a later moment names the object
-                continue
+    skipped, seen = 0, SeenHistory(world, moments.changes(number), moments.history.begin, moments.steps[:number])
+    for step in seen:
+        if enough():
+            return NextDifference(None, step.number - 1, skipped=skipped)
+        skipped += step.what is What.PLACED and not has_profile(world, step)
+        pod = seen.asked(step)
+        if pod is not None and not (judged := seen.judge(pod, step.node)).equal:
+            return NextDifference(step.number, step.number - 1, _text(world, judged), skipped)
     return NextDifference(None, len(moments), skipped=skipped)
 
 
@@ -48,27 +35,6 @@ def has_profile(world: World, step: Step) -> bool:
     """Return whether the world's scheduler would decide about a pod that was placed."""
     pod = world.pod(step.subject)
     return pod is not None and pod.scheduler_name in world.profiles
-
-
-def _near(moments: HistoryMoments, number: int) -> NearBindings[RecordedChange | Step]:
-    """What happened from a moment on, with the bindings around each step."""
-    begin, before = moments.history.begin, moments.steps[:number]
-    latest = (moments.time(number) - begin).total_seconds()
-
-    def read(change: RecordedChange | Step) -> SeenEvent:
-        nonlocal latest
-        if not isinstance(change, Step):
-            return SeenEvent(latest)
-        latest = (change.time - begin).total_seconds()
-        if change.what is What.PLACED:
-            return SeenEvent(latest, binding=SeenBinding(latest, change.subject, change.uid, change.node))
-        return SeenEvent(latest, arrived=change.uid if change.what is What.ARRIVED else "")
-
-    arrived = [step.uid for step in before if step.what is What.ARRIVED]
-    near = NearBindings(moments.changes(number), read, {uid: place for place, uid in enumerate(arrived, 1)})
-    seconds = [(step, (step.time - begin).total_seconds()) for step in before if step.what is What.PLACED]
-    near.add_seen(SeenBinding(at, step.subject, step.uid, step.node) for step, at in seconds if at >= latest - AHEAD)
-    return near
 
 
 def _text(world: World, judged: Judgement) -> str:

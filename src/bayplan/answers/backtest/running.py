@@ -13,7 +13,7 @@ from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.new_pools import NewPool
 from bayplan.answers.backtest.node_pools import NodePool, PoolKey, key_of
-from bayplan.answers.backtest.stream import Stream
+from bayplan.answers.backtest.stream import Stream, other_objects
 from bayplan.answers.history.format import HistoryError
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.sources import recorded as sources
@@ -131,7 +131,7 @@ def simulate(
     preset, pools = _managed(ahead, run)
     replaced = {key for key in pools if any(key.is_called(new.replaces) for new in run.fleet.new)}
     stream = Stream(history, ahead, world.profiles, pools, replaced)
-    world.move(stream.other_objects(), history.begin)
+    world.move(other_objects(history), history.begin)
     world.keep()
     budgets = BudgetController()
     measures = TimelineMeasures(length, run.prices.of)

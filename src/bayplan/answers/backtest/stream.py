@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -89,10 +86,6 @@ class Stream:
         self._one_need: dict[str, str] = {}
         """By the uid of a pod that did not arrive, because it has replaced a victim: the uid of the first pod."""
         self._arrivals = 0
-
-    def other_objects(self) -> dict[Kind, Mapping[str, bytes]]:
-        """Return the objects at the begin that are neither pods nor nodes."""
-        return {kind: objects for kind, objects in self._history.start().documents.items() if kind not in {POD, NODE}}
 
     def __iter__(self) -> Iterator[Happening]:
         """Yield what happens, in the order of time."""
@@ -219,80 +212,6 @@ class Stream:
         elif uid in self._of_others:
             self._of_others.discard(uid)
             yield PodIsPlaced(at, uid, node)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedBinding:
-    """A pod got its node in the history."""
-
-    at: float
-    key: str
-    uid: str
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedEnd:
-    """A pod ended in the history."""
-
-    at: float
-    key: str
-    uid: str
-
-
-Recorded = PodArrives | PodIsChanged | RecordedBinding | RecordedEnd | NodeComes | NodeGoes | ObjectChanges
-
-
-class RecordedHistory:
-    """What happened in a history, as it was: every pod has the node that it had."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._pods = PodMaker()
-
-    def other_objects(self) -> dict[Kind, Mapping[str, bytes]]:
-        """Return the objects at the begin that are neither pods nor nodes."""
-        return other_objects(self._history)
-
-    def __iter__(self) -> Iterator[Recorded]:
-        """Yield what happened, in the order of time."""
-        documents = self._history.start().documents
-        for _, raw in sorted(documents.get(NODE, {}).items()):
-            yield NodeComes(0.0, decode(Node, raw))
-        for _, raw in sorted(documents.get(POD, {}).items()):
-            with suppress(ValueError):
-                yield PodArrives(0.0, PodInfo.from_raw(raw))
-        for event in self._history.events():
-            with suppress(ValueError):  # the lookahead has named the object
-                happening = self._happening((event.time - self._history.begin).total_seconds(), event)
-                if happening is not None:
-                    yield happening
-
-    def _happening(self, at: float, event: object) -> Recorded | None:
-        match event:
-            case PodArrived(time, _, _, document):
-                return PodArrives(at, self._pods.make(document, _created(document) or time))
-            case PodBound(_, key, uid, node):
-                return RecordedBinding(at, key, uid, node)
-            case PodChanged(time, _, _, document):
-                return PodIsChanged(at, self._pods.make(document, time))
-            case PodEnded(_, key, uid, _):
-                return RecordedEnd(at, key, uid)
-            case NodeAdded(_, _, document) | NodeChanged(_, _, document):
-                return NodeComes(at, convert(Node, document))
-            case NodeRemoved(_, name):
-                return NodeGoes(at, name)
-            case ObjectAdded(_, kind, key, document) | ObjectChanged(_, kind, key, document):
-                return ObjectChanges(at, kind, key, _decoded(kind, document))
-            case ObjectRemoved(_, kind, key):
-                return ObjectChanges(at, kind, key, None)
-        return None
-
-
-def _created(document: Json) -> datetime | None:
-    """When a pod was created, as the API server says: in whole seconds."""
-    text = document["metadata"].get("creationTimestamp")
-    return datetime.fromisoformat(text) if isinstance(text, str) else None
 
 
 def other_objects(history: History) -> dict[Kind, Mapping[str, bytes]]:

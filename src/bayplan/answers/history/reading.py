@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bayplan.answers.history import format as columns
-from bayplan.answers.history.documents import identified, on_node
+from bayplan.answers.history.documents import identified
 from bayplan.answers.history.events import (
     Event,
     Json,
@@ -41,11 +41,10 @@ from bayplan.answers.history.format import (
 )
 from bayplan.answers.history.gaps import LostKind, joined
 from bayplan.answers.history.segments import Segment, segments_in
+from bayplan.answers.history.states import key_of_row, state_at_begin
 from bayplan.answers.snapshots import SnapshotError
-from bayplan.answers.snapshots.documents import stored
 from bayplan.answers.snapshots.snapshot import Snapshot, frozen
 from bayplan.core.api.kinds import Kind
-from bayplan.core.api.objects import encode
 
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
 _CHECKED = ("time_utc", "event", "api_version", "kind", "reason", "document")
@@ -119,23 +118,12 @@ class History:
 
     def start(self) -> Snapshot:
         """The cluster at the begin: nodes, pods with their nodes, claims, budgets, priority classes and all others."""
-        documents_of: dict[Kind, dict[str, Json]] = {}
-        for row, documents in self.rows_with_documents(initial=True):
-            kind, key = kind_of(row.api_version, row.kind), key_of_row(row)
-            if kind is None:
-                continue
-            known = documents_of.setdefault(kind, {})
-            if row.event == columns.POD_BOUND:
-                if key in known:
-                    known[key] = on_node(known[key], row.node, row.started_utc)
-            elif row.document in documents:
-                known[key] = _document(row, documents)
         found: dict[Kind, dict[str, bytes]] = {}
         problems = []
-        for kind, known in documents_of.items():
-            for document in known.values():
+        for kind, known in state_at_begin(self.rows_with_documents(initial=True)).items():
+            for each in known.values():
                 try:
-                    key, raw = stored(kind, encode(document))
+                    key, raw = each.stored()
                 except SnapshotError as error:
                     problems.append(str(error))
                 else:
@@ -278,11 +266,6 @@ class _Check:
                 f"the clock went back by {self._back.total_seconds():,.1f} s after "
                 f"{self._back_at:%Y-%m-%d %H:%M:%S} UTC: later events count as if it had stood still"
             )
-
-
-def key_of_row(row: Row) -> str:
-    """The object that a row is about: `namespace/name`, or `name`."""
-    return f"{row.namespace}/{row.name}" if row.namespace else row.name
 
 
 def _document(row: Row, documents: dict[str, str]) -> Json:

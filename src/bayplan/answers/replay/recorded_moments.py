@@ -9,26 +9,26 @@ from datetime import datetime
 from operator import attrgetter
 
 import msgspec
-from bayplan.answers.history.steps import NextDifference, Step, What
 
+from bayplan.answers.moments.moments import Progress
+from bayplan.answers.moments.steps import NextDifference, Step, What
 from bayplan.answers.replay.candidates import OtherPolicy
 from bayplan.answers.replay.cursor import ReplayCursor
 from bayplan.answers.replay.moments import RecordedDecision, decisions_and_reports, uid_of
 from bayplan.answers.replay.policies import Policy, recorded_policy
 from bayplan.answers.replay.recorded_plugins import NamedPlugins
 from bayplan.answers.replay.replay import Moment, told
-from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots import Snapshot, SnapshotError
 from bayplan.core.api.kinds import NODE, POD, kind_of
 from bayplan.running.recording import entries
 from bayplan.running.recording.files import Recording, RecordingError
 
 
 class RecordingMoments:
-    """The moments of a recording, one before each decision and one at the end: moment n is after n decisions.
+    """Implements Moments for a recording: one before each decision and one at the end: moment n is after n decisions.
 
     `named`: the plugins that the user names, as for `recorded_policy`.
-    Raises RecordingError for a recording without decisions, and what `recorded_policy` raises. `snapshot` is not for
-    use in several threads at once.
+    Raises RecordingError for a recording without decisions, and what `recorded_policy` raises.
 
     Attributes:
         steps: what was decided about pods, evictions, and nodes that came and went, in order. Steps of one decision
@@ -70,21 +70,24 @@ class RecordingMoments:
         """The moment of a time: the one after all decisions until then."""
         return bisect_right(self._decisions, time, key=attrgetter("time"))
 
-    def snapshot(self, number: int, progress: Callable[[str], None] = lambda _: None) -> Snapshot:
-        """The cluster as the scheduler knew it at a moment. Raises RecordingError, and what `progress` raises."""
+    def snapshot(self, number: int, progress: Progress = lambda _: None) -> Snapshot:
+        """The cluster as the scheduler knew it at a moment. Raises SnapshotError, and what `progress` raises."""
         decided = self._decisions[min(number, len(self) - 1)]
         if self._cursor is None or self._cursor[0] is not decided.run:
             self.close()
             self._cursor = decided.run, ReplayCursor(decided.run, self._policies[id(decided.run)])
         before = decided.number + (number == len(self))
-        return self._cursor[1].before(before, decided.segment, progress)
+        try:
+            return self._cursor[1].before(before, decided.segment, progress)
+        except RecordingError as error:
+            raise SnapshotError(str(error)) from None
 
     def next_difference(
         self,
         other: Policy,
         number: int,
         enough: Callable[[], bool] = lambda: False,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Progress = lambda _: None,
     ) -> NextDifference:
         """Look for the first decision after a moment that another policy would make differently.
 
@@ -101,7 +104,7 @@ class RecordingMoments:
         return NextDifference(None, len(self), skipped=skipped)
 
     def _ask(
-        self, other: Policy, number: int, enough: Callable[[], bool], progress: Callable[[str], None]
+        self, other: Policy, number: int, enough: Callable[[], bool], progress: Progress
     ) -> tuple[NextDifference, bool]:
         """Ask another policy from a moment on, to the end of the run. Returns also whether the search ended before."""
         first = self._decisions[number]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,14 +83,16 @@ async def _ui(
 
 def _moments(followed: Followed, moment: MomentFile) -> MomentSources:
     """The moments of the history or the recording that the page goes through."""
-    from bayplan.faces.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
+    from bayplan.faces.ui.moments import MomentSources, compare_history, compare_recording
 
     with reporting(f"Reading {moment.path}"):
         if moment.recorded:
             recording, number = moment.recording()
-            return MomentSources(MomentsOfRecording(recording, followed.other), number)
+            other = followed.other
+            compare = None if other is None else partial(compare_recording, recording, other)
+            return MomentSources(recording, number, compare=compare)
         history, number = moment.history()
-        return MomentSources(MomentsOfHistory(history), number)
+        return MomentSources(history, number, compare=partial(compare_history, history))
 
 
 def _shadow_file(path: Path) -> ShadowFile:

@@ -10,10 +10,10 @@ from operator import attrgetter
 from urllib.parse import urlencode
 
 from aiohttp import web
-from bayplan.answers.history.steps import Step, What
 
 from bayplan.answers.insight.answers import Progress, plural
 from bayplan.answers.insight.insight import Insight
+from bayplan.answers.moments.steps import Step, What
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.times import time_meant
 from bayplan.faces.ui.addresses import LONGEST_NUMBER, at_moment, time_text
@@ -105,7 +105,7 @@ async def _show(visit: Visit, sources: MomentSources, note: str = "", more: str 
         time=moments.time(number),
         notes=moments.notes,
         lines=lines_around(sources, number),
-        comparable=moments.comparable,
+        comparable=sources.compare is not None,
         difference=sources.differences.get(number + 1, ""),
         difference_address=at_moment(number, f"/history/difference?after={after}"),
         address=address,

@@ -6,20 +6,19 @@ import asyncio
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
-from functools import cached_property
-from typing import Protocol
-
-from bayplan.answers.history.steps import NextDifference, Step, What
+from functools import cached_property, partial
 
 from bayplan.answers.backtest.differences import next_difference
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.insight.answers import Progress, QuestionError
 from bayplan.answers.insight.insight import Insight
+from bayplan.answers.moments.moments import Moments
+from bayplan.answers.moments.steps import NextDifference, What
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.recorded_moments import RecordingMoments
-from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots import Snapshot, SnapshotError
 from bayplan.core.api.kinds import Kind
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.events import Events, snapshot_events
@@ -34,101 +33,36 @@ _KEPT = 16
 _DIFFERENCES = 1000
 """How many differences are remembered."""
 
-_UNPLACED = "no scheduler has placed the pods that arrive: they wait; `bayplan simulate` places them"
-
 Enough = Callable[[], bool]
 
 
-class Moments(Protocol):
-    """The moments of something that happened: moment n is after n steps. See `HistoryMoments`.
+Compare = Callable[[Insight, int, Enough, Progress], NextDifference]
+"""Looks for the next decision after a moment that would be another one. The insight has the cluster at that moment."""
 
-    `steps`: in the order of their numbers. `comparable`: whether there is something that may decide differently.
+
+def compare_history(
+    moments: HistoryMoments, insight: Insight, number: int, enough: Enough, progress: Progress
+) -> NextDifference:
+    """Look for the next decision of a history that the insight would make otherwise."""
+
+    def asked() -> bool:
+        progress("looking for a difference")
+        return enough()
+
+    return next_difference(insight.world, moments, number, asked)
+
+
+def compare_recording(
+    moments: RecordingMoments, other: Policy, _: Insight, number: int, enough: Enough, progress: Progress
+) -> NextDifference:
+    """Look for the next decision of a recording that another policy would make otherwise.
+
+    The recorded scheduler's own state is asked, not the insight. Raises QuestionError.
     """
-
-    source: str
-    notes: Sequence[str]
-    steps: Sequence[Step]
-    comparable: bool
-
-    def __len__(self) -> int: ...
-
-    def time(self, number: int) -> datetime:
-        """When a moment began."""
-
-    def at(self, time: datetime) -> int:
-        """The moment of a time."""
-
-    def snapshot(self, number: int, progress: Progress) -> Snapshot:
-        """The cluster at a moment. Raises QuestionError, and what `progress` raises."""
-
-    def next_difference(self, insight: Insight, number: int, enough: Enough, progress: Progress) -> NextDifference:
-        """Look for the next decision that would be another one. `insight`: it has the cluster at that moment."""
-
-    def close(self) -> None:
-        """Free what moments need."""
-
-
-class MomentsOfHistory:
-    """The moments of a history. What the insight decides is compared with it."""
-
-    comparable = True
-
-    def __init__(self, moments: HistoryMoments) -> None:
-        history = moments.history
-        self.source = history.source
-        self.steps: Sequence[Step] = moments.steps
-        placed = not history.synthetic or any(step.what is What.PLACED for step in moments.steps)
-        unplaced = () if placed else (_UNPLACED,)
-        self.notes: Sequence[str] = (*map(str, history.gaps), *history.notes, *unplaced, *history.problems)
-        self.time, self.at, self.snapshot = moments.time, moments.at, moments.snapshot
-        self._moments = moments
-
-    def __len__(self) -> int:
-        return len(self._moments)
-
-    def next_difference(self, insight: Insight, number: int, enough: Enough, progress: Progress) -> NextDifference:
-        """See Moments."""
-
-        def asked() -> bool:
-            progress("looking for a difference")
-            return enough()
-
-        return next_difference(insight.world, self._moments, number, asked)
-
-    def close(self) -> None:
-        """See Moments."""
-
-
-class MomentsOfRecording:
-    """The moments of a recording. `other`: the policy to compare with it, if there is one."""
-
-    def __init__(self, moments: RecordingMoments, other: Policy | None = None) -> None:
-        self.source = moments.source
-        self.steps: Sequence[Step] = moments.steps
-        self.notes: Sequence[str] = moments.notes
-        self.time, self.at, self.close = moments.time, moments.at, moments.close
-        self.comparable = other is not None
-        self._moments = moments
-        self._other = other
-
-    def __len__(self) -> int:
-        return len(self._moments)
-
-    def snapshot(self, number: int, progress: Progress) -> Snapshot:
-        """See Moments."""
-        try:
-            return self._moments.snapshot(number, progress)
-        except RecordingError as error:
-            raise QuestionError(str(error)) from None
-
-    def next_difference(self, insight: Insight, number: int, enough: Enough, progress: Progress) -> NextDifference:
-        """See Moments. The recorded scheduler's own state is asked, not the insight."""
-        if self._other is None:
-            raise QuestionError("there is nothing to compare with: start bayplan ui with --config, --plugin or --set")
-        try:
-            return self._moments.next_difference(self._other, number, enough, progress)
-        except RecordingError as error:
-            raise QuestionError(str(error)) from None
+    try:
+        return moments.next_difference(other, number, enough, progress)
+    except RecordingError as error:
+        raise QuestionError(str(error)) from None
 
 
 class MomentSource:
@@ -173,13 +107,23 @@ class MomentSource:
 class MomentSources:
     """The sources of all moments. What they need is read in a thread, and ends after `longest` seconds.
 
+    `compare`: None if there is nothing that may decide otherwise.
+
     Attributes:
         first_shown: the number of the moment that an address without one leads to.
         differences: what is decided otherwise, by the number of the step, as far as it was looked for.
     """
 
-    def __init__(self, moments: Moments, first_shown: int | None = None, longest: float = LONGEST) -> None:
+    def __init__(
+        self,
+        moments: Moments,
+        first_shown: int | None = None,
+        longest: float = LONGEST,
+        *,
+        compare: Compare | None = None,
+    ) -> None:
         self.moments = moments
+        self.compare = compare
         self.first_shown = len(moments) if first_shown is None else first_shown
         self.differences: Latest[int, str] = Latest(_DIFFERENCES)
         self._sources: Latest[int, MomentSource] = Latest(_KEPT)
@@ -223,18 +167,25 @@ class MomentSources:
     def read(self, number: int) -> asyncio.Future[Snapshot]:
         """Read the cluster at a moment, in the thread."""
         late = f"moment {number:,} can't be reached within {self._worker.longest:g} s"
-        reading = self._worker.start(
-            lambda progress: self.moments.snapshot(number, progress), stop=threading.Event(), late=late
-        )
+        reading = self._worker.start(partial(self._read, number), stop=threading.Event(), late=late)
         reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return reading
 
+    def _read(self, number: int, progress: Progress) -> Snapshot:
+        try:
+            return self.moments.snapshot(number, progress)
+        except SnapshotError as error:
+            raise QuestionError(str(error)) from None
+
     async def next_difference(self, asking: Asking, number: int) -> NextDifference:
         """Look for the next difference after a moment, for some time, and remember it. Raises QuestionError."""
+        compare = self.compare
+        if compare is None:
+            raise QuestionError("there is nothing to compare with: start bayplan ui with --config, --plugin or --set")
 
         def ask(insight: Insight, progress: Progress) -> NextDifference:
             end = time.monotonic() + SEARCHED
-            return self.moments.next_difference(insight, number, lambda: time.monotonic() > end, progress)
+            return compare(insight, number, lambda: time.monotonic() > end, progress)
 
         found = await asking.ask(("difference", number), ask, source=self.of(number))
         if found.step is not None:
