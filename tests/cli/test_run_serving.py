@@ -6,7 +6,14 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan.faces.cli.run_serving import Serving, flag_values, serving
-from bayplan.running.service.serving.options import NamedCertificate, ProxyHeaders, ServingOptions
+from bayplan.running.service.serving.options import (
+    DelegatingAuthentication,
+    DelegatingAuthorization,
+    NamedCertificate,
+    ProxyHeaders,
+    SecureServing,
+    ServingOptions,
+)
 
 
 @cases(
@@ -16,7 +23,7 @@ from bayplan.running.service.serving.options import NamedCertificate, ProxyHeade
         "no endpoints": ({"secure-port": 0}, None),
         "address": (
             {"secure-port": 10300, "bind-address": "::1"},
-            Serving(ServingOptions(port=10300, bind_address="::1")),
+            Serving(ServingOptions(secure=SecureServing(port=10300, bind_address="::1"))),
         ),
         "certificates": (
             {
@@ -30,13 +37,15 @@ from bayplan.running.service.serving.options import NamedCertificate, ProxyHeade
             },
             Serving(
                 ServingOptions(
-                    tls_cert_file=Path("a.crt"),
-                    tls_private_key_file=Path("a.key"),
-                    cert_dir=Path("here"),
-                    client_ca_file=Path("ca.crt"),
-                    tls_min_version="VersionTLS13",
-                    tls_cipher_suites=("A", "B", "C"),
-                    permit_port_sharing=True,
+                    secure=SecureServing(
+                        tls_cert_file=Path("a.crt"),
+                        tls_private_key_file=Path("a.key"),
+                        cert_dir=Path("here"),
+                        tls_min_version="VersionTLS13",
+                        tls_cipher_suites=("A", "B", "C"),
+                        permit_port_sharing=True,
+                    ),
+                    authentication=DelegatingAuthentication(client_ca_file=Path("ca.crt")),
                 )
             ),
         ),
@@ -51,10 +60,10 @@ from bayplan.running.service.serving.options import NamedCertificate, ProxyHeade
             },
             Serving(
                 ServingOptions(
-                    token_cache_ttl=60.0,
-                    authorized_cache_ttl=5.0,
-                    unauthorized_cache_ttl=0.5,
-                    always_allow_paths=("/healthz", "/livez*"),
+                    authentication=DelegatingAuthentication(token_cache_ttl=60.0),
+                    authorization=DelegatingAuthorization(
+                        authorized_cache_ttl=5.0, unauthorized_cache_ttl=0.5, always_allow_paths=("/healthz", "/livez*")
+                    ),
                 ),
                 "n.yaml",
                 "z.yaml",
@@ -64,9 +73,11 @@ from bayplan.running.service.serving.options import NamedCertificate, ProxyHeade
             {"tls-sni-cert-key": ("a.crt,a.key", "b.crt, b.key : *.b.example, b.example")},
             Serving(
                 ServingOptions(
-                    tls_sni_cert_keys=(
-                        NamedCertificate(Path("a.crt"), Path("a.key")),
-                        NamedCertificate(Path("b.crt"), Path("b.key"), ("*.b.example", "b.example")),
+                    secure=SecureServing(
+                        tls_sni_cert_keys=(
+                            NamedCertificate(Path("a.crt"), Path("a.key")),
+                            NamedCertificate(Path("b.crt"), Path("b.key"), ("*.b.example", "b.example")),
+                        )
                     )
                 )
             ),
@@ -84,12 +95,18 @@ from bayplan.running.service.serving.options import NamedCertificate, ProxyHeade
             },
             Serving(
                 ServingOptions(
-                    requestheader_client_ca_file=Path("proxy.crt"),
-                    requestheader=ProxyHeaders(
-                        ("X-User", "X-Remote-User"), ("X-Remote-Uid",), ("X-Group", "X-Remote-Group"), ("X-More-",), ()
-                    ),
-                    skip_lookup=True,
-                    tolerate_lookup_failure=False,
+                    authentication=DelegatingAuthentication(
+                        requestheader_client_ca_file=Path("proxy.crt"),
+                        requestheader=ProxyHeaders(
+                            ("X-User", "X-Remote-User"),
+                            ("X-Remote-Uid",),
+                            ("X-Group", "X-Remote-Group"),
+                            ("X-More-",),
+                            (),
+                        ),
+                        skip_lookup=True,
+                        tolerate_lookup_failure=False,
+                    )
                 )
             ),
         ),

@@ -35,7 +35,7 @@ from bayplan.running.client.leader_election import LeaderElectionSettings
 from bayplan.running.service.leader_election import ElectionThread
 from bayplan.running.service.scheduler import BuildProfiles, Scheduler
 from bayplan.running.service.serving.endpoints import Endpoints
-from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import ReviewClients
 from bayplan_devcluster.apiserver import Fault
 
@@ -167,7 +167,7 @@ async def serve_metrics(cluster: Embedded, done: Done) -> None:
 async def serving(cluster: Embedded) -> AsyncIterator[Endpoints]:
     """The endpoints of a running scheduler."""
     async with scheduler(cluster) as running:
-        options = ServingOptions(port=0, bind_address="127.0.0.1")
+        options = ServingOptions(secure=SecureServing(port=0, bind_address="127.0.0.1"))
         connect = partial(HttpClient, cluster.access)
         with Endpoints(options, running, ReviewClients(connect, connect)) as endpoints:
             yield endpoints

@@ -16,7 +16,7 @@ from bayplan.client import ClusterAccess, HttpClient
 from bayplan.core.config import default_profile
 from bayplan.running.service.scheduler import Scheduler, SchedulingEndedError, Settings
 from bayplan.running.service.serving.endpoints import Endpoints
-from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import ReviewClients
 
 STATUS = "writing the status of a pod"
@@ -104,7 +104,9 @@ async def run_until_the_queue_breaks(server, monkeypatch):
         try:
             await scheduler.run(asyncio.Event())
         finally:
-            endpoints = Endpoints(ServingOptions(port=0, bind_address="127.0.0.1"), scheduler, ReviewClients())
+            endpoints = Endpoints(
+                ServingOptions(secure=SecureServing(port=0, bind_address="127.0.0.1")), scheduler, ReviewClients()
+            )
             answer = endpoints.health.check("livez", "scheduling-loop", verbose=False, exclude=())
             assert not answer.healthy
             assert "the queue is broken" in answer.text

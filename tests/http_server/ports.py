@@ -16,7 +16,7 @@ from bayplan.insight import Insight, Snapshot
 from bayplan.running.extender.plugins import profile_of_plugins
 from bayplan.running.extender.running import ServerSettings, running_extender
 from bayplan.running.service.serving.health import HealthChecks
-from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import EndpointServer
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.apiserver.http import listener
@@ -79,7 +79,7 @@ class AllNodes(Plugin):
 
 @asynccontextmanager
 async def endpoints(limits, tmp_path):
-    options = ServingOptions(port=0, bind_address="127.0.0.1", limits=limits)
+    options = ServingOptions(secure=SecureServing(port=0, bind_address="127.0.0.1"), limits=limits)
     server = EndpointServer(options, {}, HealthChecks())
     await asyncio.to_thread(server.start)
     try:

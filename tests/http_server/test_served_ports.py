@@ -11,7 +11,7 @@ from bayplan import Plugin
 from bayplan.running.extender.plugins import profile_of_plugins
 from bayplan.running.extender.running import ServerSettings, running_extender
 from bayplan.running.service.serving.health import HealthChecks
-from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import EndpointServer
 from bayplan_devcluster.apiserver import ApiServer
 
@@ -25,7 +25,7 @@ class AllNodes(Plugin):
 
 @asynccontextmanager
 async def endpoints(**_):
-    server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks())
+    server = EndpointServer(ServingOptions(secure=SecureServing(port=0, bind_address="127.0.0.1")), {}, HealthChecks())
     await asyncio.to_thread(server.start)
     yield server.port
     await asyncio.to_thread(server.stop)

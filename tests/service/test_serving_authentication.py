@@ -15,6 +15,7 @@ import pytest
 from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.certificates import Authority
+from tests.support.serving_options import serving_options
 from tests.support.tables import cases
 from tests.support.waiting import until
 
@@ -22,7 +23,7 @@ from bayplan.client import ApiError, Page, TransportError, WatchEvent
 from bayplan.running.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
 from bayplan.running.service.serving.authorities import Authorities, ClientCertificate
 from bayplan.running.service.serving.health import HealthChecks
-from bayplan.running.service.serving.options import ProxyHeaders, ServingError, ServingOptions
+from bayplan.running.service.serving.options import ProxyHeaders, ServingError
 from bayplan.running.service.serving.responses import respond_json
 from bayplan.running.service.serving.reviews import AuthenticatedUser
 from bayplan.running.service.serving.server import EndpointServer, ReviewClients
@@ -100,7 +101,7 @@ async def page(request):
 @asynccontextmanager
 async def served(reviewer, **options):
     defaults = {"port": 0, "bind_address": "127.0.0.1", "authorized_cache_ttl": 0.0, "tolerate_lookup_failure": False}
-    settings = ServingOptions(**{**defaults, **options})
+    settings = serving_options(**{**defaults, **options})
     clients = ReviewClients(lambda: reviewer, lambda: reviewer)
     server = EndpointServer(settings, {"/metrics": page}, HealthChecks(), clients)
     await asyncio.to_thread(server.start)

@@ -6,10 +6,11 @@ from contextlib import suppress
 import pytest
 from handshakes import shake_hands
 from tests.support.certificates import Authority
+from tests.support.serving_options import serving_options
 from tests.support.tables import cases
 
 from bayplan.running.service.serving.certificates import Certificates
-from bayplan.running.service.serving.options import ServingError, ServingOptions
+from bayplan.running.service.serving.options import ServingError
 
 
 def write_pair(folder, authority):
@@ -32,7 +33,7 @@ def handshake(context, trusted, client=None):
 
 def test_changed_certificates_are_loaded(tmp_path, caplog) -> None:
     old, new = Authority(), Authority()
-    certificates = Certificates(ServingOptions(**write_pair(tmp_path, old)))
+    certificates = Certificates(serving_options(**write_pair(tmp_path, old)))
     context = certificates.context
     handshake(context, old)
     write_pair(tmp_path, new)
@@ -58,13 +59,13 @@ def test_changed_certificates_are_loaded(tmp_path, caplog) -> None:
     ],
 )
 def test_cipher_suites_are_configurable(suites, expected) -> None:
-    context = Certificates(ServingOptions(tls_cipher_suites=suites)).context
+    context = Certificates(serving_options(tls_cipher_suites=suites)).context
     assert {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"} == expected
 
 
 def test_cipher_suites_of_tls_1_3_are_always_enabled() -> None:
-    some = Certificates(ServingOptions(tls_cipher_suites=("TLS_AES_128_GCM_SHA256",))).context
-    assert some.get_ciphers() == Certificates(ServingOptions()).context.get_ciphers()
+    some = Certificates(serving_options(tls_cipher_suites=("TLS_AES_128_GCM_SHA256",))).context
+    assert some.get_ciphers() == Certificates(serving_options()).context.get_ciphers()
 
 
 def test_removed_authority_is_no_longer_trusted(tmp_path) -> None:
@@ -73,7 +74,7 @@ def test_removed_authority_is_no_longer_trusted(tmp_path) -> None:
     clients.write_bytes(old.certificate)
     pair = old.client("bob")
     pem.write_bytes(pair.key + pair.certificate)
-    certificates = Certificates(ServingOptions(**write_pair(tmp_path, server), client_ca_file=clients))
+    certificates = Certificates(serving_options(**write_pair(tmp_path, server), client_ca_file=clients))
     assert (("commonName", "bob"),) in handshake(certificates.context, server, pem)["subject"]
     clients.write_bytes(new.certificate)
     certificates.refresh()
@@ -103,7 +104,7 @@ def test_invalid_options_are_rejected(tmp_path, options, message) -> None:
     write_pair(tmp_path, Authority())
     here = {key: tmp_path / value if key.endswith("_file") else value for key, value in options.items()}
     with pytest.raises(ServingError, match=message):
-        Certificates(ServingOptions(**here))
+        Certificates(serving_options(**here))
 
 
 def served_by(certificates):
@@ -119,17 +120,17 @@ def served_by(certificates):
 
 
 def test_self_signed_certificate_is_stored_in_the_directory(tmp_path) -> None:
-    options = ServingOptions(cert_dir=tmp_path / "new" / "folder")
+    options = serving_options(cert_dir=tmp_path / "new" / "folder")
     first = served_by(Certificates(options))
     assert first == served_by(Certificates(options))
-    assert first != served_by(Certificates(ServingOptions()))
+    assert first != served_by(Certificates(serving_options()))
     key = tmp_path / "new" / "folder" / "kube-scheduler.key"
     assert key.stat().st_mode & 0o077 == 0
     assert ssl.PEM_cert_to_DER_cert(key.with_suffix(".crt").read_text()) == first
 
 
 def test_given_certificate_takes_precedence_over_the_directory(tmp_path) -> None:
-    served = served_by(Certificates(ServingOptions(**write_pair(tmp_path, Authority()), cert_dir=tmp_path / "none")))
+    served = served_by(Certificates(serving_options(**write_pair(tmp_path, Authority()), cert_dir=tmp_path / "none")))
     assert served == ssl.PEM_cert_to_DER_cert((tmp_path / "tls.crt").read_text())
     assert not (tmp_path / "none").exists()
 
@@ -154,4 +155,4 @@ def test_unusable_directory_is_reported(tmp_path, files, message) -> None:
         for name, content in files.items():
             (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(ServingError, match=message):
-        Certificates(ServingOptions(cert_dir=folder))
+        Certificates(serving_options(cert_dir=folder))

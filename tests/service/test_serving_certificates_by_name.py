@@ -9,7 +9,7 @@ from tests.support.certificates import Authority
 from tests.support.tables import cases
 
 from bayplan.running.service.serving.certificates import Certificates
-from bayplan.running.service.serving.options import NamedCertificate, ServingError, ServingOptions
+from bayplan.running.service.serving.options import NamedCertificate, SecureServing, ServingError, ServingOptions
 
 AUTHORITY = Authority()
 
@@ -37,15 +37,17 @@ def context(tmp_path):
     given = pair(tmp_path, "given", "given.example")
     return Certificates(
         ServingOptions(
-            bind_address="10.0.0.1",
-            tls_cert_file=default[0],
-            tls_private_key_file=default[1],
-            tls_sni_cert_keys=(
-                NamedCertificate(*found),
-                NamedCertificate(*given, ("named.example", "*.star.example", "10.0.0.1")),
-                NamedCertificate(*pair(tmp_path, "first", "first.example"), ("taken.example",)),
-                NamedCertificate(*pair(tmp_path, "second", "second.example"), ("taken.example", "also.example")),
-            ),
+            secure=SecureServing(
+                bind_address="10.0.0.1",
+                tls_cert_file=default[0],
+                tls_private_key_file=default[1],
+                tls_sni_cert_keys=(
+                    NamedCertificate(*found),
+                    NamedCertificate(*given, ("named.example", "*.star.example", "10.0.0.1")),
+                    NamedCertificate(*pair(tmp_path, "first", "first.example"), ("taken.example",)),
+                    NamedCertificate(*pair(tmp_path, "second", "second.example"), ("taken.example", "also.example")),
+                ),
+            )
         )
     ).context
 
@@ -72,7 +74,7 @@ def test_certificate_is_selected_by_server_name(context, asked, served) -> None:
 
 def test_changed_certificate_is_loaded(tmp_path) -> None:
     named = NamedCertificate(*pair(tmp_path, "named", "old.example"), ("named.example",))
-    certificates = Certificates(ServingOptions(tls_sni_cert_keys=(named,)))
+    certificates = Certificates(ServingOptions(secure=SecureServing(tls_sni_cert_keys=(named,))))
     assert served_for(certificates.context, "named.example") == "old.example"
     pair(tmp_path, "named", "renewed.example")
     certificates.refresh()
@@ -82,6 +84,8 @@ def test_changed_certificate_is_loaded(tmp_path) -> None:
 def test_invalid_files_are_rejected(tmp_path) -> None:
     certificate, key = pair(tmp_path, "a", "a.example")
     with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*a.key,.*a.crt: is invalid"):
-        Certificates(ServingOptions(tls_sni_cert_keys=(NamedCertificate(key, certificate),)))
+        Certificates(ServingOptions(secure=SecureServing(tls_sni_cert_keys=(NamedCertificate(key, certificate),))))
     with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*none,.*: cannot be read"):
-        Certificates(ServingOptions(tls_sni_cert_keys=(NamedCertificate(tmp_path / "none", key),)))
+        Certificates(
+            ServingOptions(secure=SecureServing(tls_sni_cert_keys=(NamedCertificate(tmp_path / "none", key),)))
+        )

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from bayplan.client import ApiError, TransportError
-from bayplan.running.service.serving.options import ServingOptions
+from bayplan.running.service.serving.options import DelegatingAuthorization, ServingOptions
 from bayplan.running.service.serving.reviews import AuthenticatedUser, ReviewFailedError, Reviews
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -41,7 +41,9 @@ def reviewer():
 
 @pytest.fixture
 def reviews(reviewer, clock):
-    return Reviews(reviewer, ServingOptions(unauthorized_cache_ttl=2), clock.monotonic)
+    return Reviews(
+        reviewer, ServingOptions(authorization=DelegatingAuthorization(unauthorized_cache_ttl=2)), clock.monotonic
+    )
 
 
 async def test_token_review_returns_the_user(reviews, reviewer) -> None:

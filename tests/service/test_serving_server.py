@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from tests.support.certificates import Authority
+from tests.support.serving_options import serving_options
 from tests.support.tables import cases
 
 from bayplan.client import ApiError, Page, TransportError
 from bayplan.running.service.serving.health import HealthChecks
-from bayplan.running.service.serving.options import ServingError, ServingOptions
+from bayplan.running.service.serving.options import ServingError
 from bayplan.running.service.serving.responses import respond
 from bayplan.running.service.serving.server import EndpointServer, ReviewClients
 
@@ -61,7 +62,7 @@ async def page(request):
 @asynccontextmanager
 async def served(connect=Reviewer, **options):
     server = EndpointServer(
-        ServingOptions(**{**OPTIONS, **options}),
+        serving_options(**{**OPTIONS, **options}),
         {"/metrics": page, "/configz": page},
         HealthChecks(),
         ReviewClients(connect, connect),
@@ -193,7 +194,7 @@ def tls_of(folder, authority, user, group="users"):
 def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = EndpointServer(ServingOptions(port=port, bind_address="127.0.0.1"), {}, HealthChecks())
+        server = EndpointServer(serving_options(port=port, bind_address="127.0.0.1"), {}, HealthChecks())
         with pytest.raises(ServingError, match=f"cannot serve on 127.0.0.1, port {port}: {os.strerror(98)}"):
             server.start()
         server.stop()

@@ -45,8 +45,9 @@ def report_start(
     if endpoints is None:
         log.info("metrics and health checks are off (--secure-port 0)")
     else:
-        host = f"[{endpoints.bind_address}]" if ":" in endpoints.bind_address else endpoints.bind_address
-        log.info("metrics and health checks at https://%s:%d", host, endpoints.port)
+        address = endpoints.secure.bind_address
+        host = f"[{address}]" if ":" in address else address
+        log.info("metrics and health checks at https://%s:%d", host, endpoints.secure.port)
 
 
 def report_version(gates: FeatureGates, *, chosen: bool) -> None:

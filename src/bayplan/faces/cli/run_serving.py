@@ -10,7 +10,13 @@ from typing import Any
 
 from bayplan.core.api import durations
 from bayplan.faces.cli.run_flags import FLAGS, Treatment
-from bayplan.running.service.serving.options import NamedCertificate, ServingOptions
+from bayplan.running.service.serving.options import (
+    DelegatingAuthentication,
+    DelegatingAuthorization,
+    NamedCertificate,
+    SecureServing,
+    ServingOptions,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +30,17 @@ class Serving:
 
 def serving(values: Mapping[str, Any], problems: list[str]) -> Serving | None:
     """The settings for endpoints from flags by name; None for no endpoints. Adds errors to `problems`."""
-    found, headers = _read(_OPTIONS, values, problems), _read(_HEADERS, values, problems)
-    found["requestheader"] = replace(ServingOptions().requestheader, **headers)
+    secure = replace(SecureServing(), **_read(_SECURE, values, problems))
+    authentication = replace(DelegatingAuthentication(), **_read(_AUTHENTICATION, values, problems))
+    headers = replace(authentication.requestheader, **_read(_HEADERS, values, problems))
+    authorization = replace(DelegatingAuthorization(), **_read(_AUTHORIZATION, values, problems))
     if ("tls-cert-file" in values) is not ("tls-private-key-file" in values):
         problems.append("bayplan run: --tls-cert-file and --tls-private-key-file must be given together")
-    if found.get("port") == 0:
+    if secure.port == 0:
         return None
+    authentication = replace(authentication, requestheader=headers)
     return Serving(
-        replace(ServingOptions(), **found),
+        ServingOptions(secure=secure, authentication=authentication, authorization=authorization),
         values.get("authentication-kubeconfig", ""),
         values.get("authorization-kubeconfig", ""),
     )
@@ -116,7 +125,7 @@ def _choice(*allowed: str) -> Callable[[str], str]:
 
 Option = tuple[str, Callable[[Any], Any]]
 
-_OPTIONS: dict[str, Option] = {
+_SECURE: dict[str, Option] = {
     "secure-port": ("port", _port),
     "bind-address": ("bind_address", lambda value: str(ipaddress.ip_address(value))),
     "tls-cert-file": ("tls_cert_file", Path),
@@ -125,17 +134,25 @@ _OPTIONS: dict[str, Option] = {
     "tls-min-version": ("tls_min_version", _choice("VersionTLS12", "VersionTLS13")),
     "tls-cipher-suites": ("tls_cipher_suites", _list),
     "tls-sni-cert-key": ("tls_sni_cert_keys", lambda values: tuple(map(_named_certificate, values))),
+    "permit-port-sharing": ("permit_port_sharing", bool),
+}
+"""flag -> the field of SecureServing, and a function that reads its value or raises ValueError"""
+
+_AUTHENTICATION: dict[str, Option] = {
     "client-ca-file": ("client_ca_file", Path),
     "requestheader-client-ca-file": ("requestheader_client_ca_file", Path),
     "authentication-skip-lookup": ("skip_lookup", bool),
     "authentication-tolerate-lookup-failure": ("tolerate_lookup_failure", bool),
-    "permit-port-sharing": ("permit_port_sharing", bool),
     "authentication-token-webhook-cache-ttl": ("token_cache_ttl", durations.parse),
+}
+"""The same for DelegatingAuthentication."""
+
+_AUTHORIZATION: dict[str, Option] = {
     "authorization-webhook-cache-authorized-ttl": ("authorized_cache_ttl", durations.parse),
     "authorization-webhook-cache-unauthorized-ttl": ("unauthorized_cache_ttl", durations.parse),
     "authorization-always-allow-paths": ("always_allow_paths", _paths),
 }
-"""flag -> the field of ServingOptions, and a function that reads its value or raises ValueError"""
+"""The same for DelegatingAuthorization."""
 
 _HEADERS: dict[str, Option] = {
     "requestheader-username-headers": ("username", _names),
@@ -144,4 +161,4 @@ _HEADERS: dict[str, Option] = {
     "requestheader-extra-headers-prefix": ("extra_prefixes", _names),
     "requestheader-allowed-names": ("allowed_names", _names),
 }
-"""The same for ServingOptions.requestheader."""
+"""The same for DelegatingAuthentication.requestheader."""

@@ -73,26 +73,28 @@ class Certificates:
     """
 
     def __init__(self, options: ServingOptions, cluster_trust: Callable[[], ClientTrust] = ClientTrust) -> None:
-        if options.tls_cert_file is None and options.tls_private_key_file is None and options.cert_dir is not None:
-            certificate, key = load_or_create(options.cert_dir, options.bind_address)
-            options = replace(options, tls_cert_file=certificate, tls_private_key_file=key)
-        self._options = options
+        secure, authentication = options.secure, options.authentication
+        if secure.tls_cert_file is None and secure.tls_private_key_file is None and secure.cert_dir is not None:
+            certificate, key = load_or_create(secure.cert_dir, secure.bind_address)
+            secure = replace(secure, tls_cert_file=certificate, tls_private_key_file=key)
+        self._secure = secure
+        self._authentication = authentication
         self._cluster_trust = cluster_trust
-        if (options.tls_cert_file is None) is not (options.tls_private_key_file is None):
+        if (secure.tls_cert_file is None) is not (secure.tls_private_key_file is None):
             raise ServingError("--tls-cert-file and --tls-private-key-file must be given together")
-        if options.tls_min_version not in _VERSIONS:
-            raise ServingError(f"--tls-min-version must be one of {', '.join(_VERSIONS)}: {options.tls_min_version!r}")
-        pairs = [(pair.certificate, pair.key) for pair in options.tls_sni_cert_keys]
+        if secure.tls_min_version not in _VERSIONS:
+            raise ServingError(f"--tls-min-version must be one of {', '.join(_VERSIONS)}: {secure.tls_min_version!r}")
+        pairs = [(pair.certificate, pair.key) for pair in secure.tls_sni_cert_keys]
         files = (
-            options.tls_cert_file,
-            options.tls_private_key_file,
-            options.client_ca_file,
-            options.requestheader_client_ca_file,
+            secure.tls_cert_file,
+            secure.tls_private_key_file,
+            authentication.client_ca_file,
+            authentication.requestheader_client_ca_file,
             *chain.from_iterable(pairs),
         )
         self._files = [file for file in files if file is not None]
         self._version = self._current_version()
-        self._self_signed = None if options.tls_cert_file else b"".join(self_signed(options.bind_address))
+        self._self_signed = None if secure.tls_cert_file else b"".join(self_signed(secure.bind_address))
         self._current = self._load()
         self.context = self._context(*self._trusted())
         self._load_default_pair(self.context)
@@ -111,8 +113,8 @@ class Certificates:
     @property
     def headers(self) -> ProxyHeaders:
         """The headers in which front proxies name the user."""
-        options = self._options
-        return options.requestheader if options.requestheader_client_ca_file else self._cluster_trust().headers
+        own = self._authentication
+        return own.requestheader if own.requestheader_client_ca_file else self._cluster_trust().headers
 
     def refresh(self) -> None:
         """Load the certificates again if a file or the cluster's settings have changed."""
@@ -130,19 +132,19 @@ class Certificates:
             self.context.verify_mode = self._current.default.verify_mode
 
     def _select(self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
-        connection.context = self._current.context_for(name or self._options.bind_address)
+        connection.context = self._current.context_for(name or self._secure.bind_address)
 
     def _current_version(self) -> Version:
         return tuple(_version_of(file) for file in self._files), self._cluster_trust()
 
     def _trusted(self) -> tuple[Authorities, Authorities]:
         """The authorities of clients and of front proxies."""
-        options, trust = self._options, self._cluster_trust()
+        own, trust = self._authentication, self._cluster_trust()
         clients, proxies = trust.clients, trust.proxies
-        if options.client_ca_file is not None:
-            clients = _load_bundle("--client-ca-file", options.client_ca_file)
-        if options.requestheader_client_ca_file is not None:
-            proxies = _load_bundle("--requestheader-client-ca-file", options.requestheader_client_ca_file)
+        if own.client_ca_file is not None:
+            clients = _load_bundle("--client-ca-file", own.client_ca_file)
+        if own.requestheader_client_ca_file is not None:
+            proxies = _load_bundle("--requestheader-client-ca-file", own.requestheader_client_ca_file)
         return clients, proxies
 
     def _load(self) -> _Loaded:
@@ -151,7 +153,7 @@ class Certificates:
         self._load_default_pair(default)
         explicit: dict[str, ssl.SSLContext] = {}
         found: dict[str, ssl.SSLContext] = {}
-        for pair in self._options.tls_sni_cert_keys:
+        for pair in self._secure.tls_sni_cert_keys:
             context = self._context(clients, proxies)
             _load_pair(context, pair.certificate, pair.key, f"--tls-sni-cert-key {pair.certificate},{pair.key}")
             names, into = (pair.names, explicit) if pair.names else (_names_in(pair.certificate), found)
@@ -160,10 +162,9 @@ class Certificates:
         return _Loaded(default, {**found, **explicit}, clients, proxies)
 
     def _context(self, clients: Authorities, proxies: Authorities) -> ssl.SSLContext:
-        options = self._options
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = _VERSIONS[options.tls_min_version]
-        ciphers = ":".join(_openssl_names(options.tls_cipher_suites))
+        context.minimum_version = _VERSIONS[self._secure.tls_min_version]
+        ciphers = ":".join(_openssl_names(self._secure.tls_cipher_suites))
         if ciphers:
             context.set_ciphers(ciphers)
         if clients or proxies:
@@ -173,15 +174,15 @@ class Certificates:
         return context
 
     def _load_default_pair(self, context: ssl.SSLContext) -> None:
-        options = self._options
+        certificate, key = self._secure.tls_cert_file, self._secure.tls_private_key_file
         if self._self_signed is not None:
             with _temporary_file(self._self_signed) as path:
                 context.load_cert_chain(path)
         else:
-            assert options.tls_cert_file is not None
-            assert options.tls_private_key_file is not None
-            both = f"--tls-cert-file {options.tls_cert_file}, --tls-private-key-file {options.tls_private_key_file}"
-            _load_pair(context, options.tls_cert_file, options.tls_private_key_file, both)
+            assert certificate is not None
+            assert key is not None
+            both = f"--tls-cert-file {certificate}, --tls-private-key-file {key}"
+            _load_pair(context, certificate, key, both)
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path, flags: str) -> None:

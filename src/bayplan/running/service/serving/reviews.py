@@ -67,7 +67,7 @@ class Reviews:
         async def review() -> tuple[AuthenticatedUser | None, float]:
             status = await self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
             user = status.get("user") or {}
-            seconds = self._options.token_cache_ttl
+            seconds = self._options.authentication.token_cache_ttl
             if not status.get("authenticated") or not user.get("username"):
                 return None, seconds
             groups = tuple(user.get("groups") or ())
@@ -90,7 +90,7 @@ class Reviews:
         async def review() -> tuple[tuple[bool, str], float]:
             status = await self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
             allowed = bool(status.get("allowed"))
-            options = self._options
+            options = self._options.authorization
             seconds = options.authorized_cache_ttl if allowed else options.unauthorized_cache_ttl
             return (allowed, str(status.get("reason") or "")), seconds
 

@@ -112,7 +112,7 @@ class EndpointServer:
             if authenticating is not None and self._needs_lookup:
                 await stack.enter_async_context(self._follow_cluster(authenticating))
             access = _Access(
-                self._options.always_allow_paths,
+                self._options.authorization.always_allow_paths,
                 Authentication(Reviews(authenticating, self._options), self._certificates),
                 Reviews(authorizing, self._options),
             )
@@ -137,7 +137,7 @@ class EndpointServer:
 
     @property
     def _needs_lookup(self) -> bool:
-        options = self._options
+        options = self._options.authentication
         complete = options.client_ca_file is not None and options.requestheader_client_ca_file is not None
         return not options.skip_lookup and not complete
 
@@ -149,7 +149,7 @@ class EndpointServer:
         them: health checks must respond even if the API server doesn't.
         """
         self._cluster = cluster = ClusterAuthentication(client, self._certificates.refresh)
-        if not self._options.tolerate_lookup_failure:
+        if not self._options.authentication.tolerate_lookup_failure:
             try:
                 await cluster.read()
             except ServingError as error:
@@ -162,7 +162,7 @@ class EndpointServer:
             await asyncio.wait([task])
 
     def _listen(self) -> socket.socket:
-        options = self._options
+        options = self._options.secure
         family = socket.AF_INET6 if ":" in options.bind_address else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
