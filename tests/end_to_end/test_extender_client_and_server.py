@@ -19,7 +19,8 @@ from bayplan.core.config import parse_configuration
 from bayplan.core.config.types import API_VERSION, KIND
 from bayplan.running.extender.paths import DEFAULT_PATHS
 from bayplan.running.extender.plugins import profile_of_plugins
-from bayplan.running.extender.running import ServerSettings, running_extender
+from bayplan.running.extender.running import running_extender
+from bayplan.running.extender.server import ServerSettings
 from bayplan.running.extender.snippet import extenders_snippet
 
 pytestmark = [

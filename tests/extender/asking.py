@@ -13,7 +13,8 @@ from bayplan.core.config import parse_configuration
 from bayplan.core.config.types import API_VERSION, KIND
 from bayplan.core.framework.functions import filter_plugin
 from bayplan.running.extender.plugins import profile_of_plugins, profiles_of
-from bayplan.running.extender.running import RunningExtender, ServerSettings, running_extender
+from bayplan.running.extender.running import RunningExtender, running_extender
+from bayplan.running.extender.server import ServerSettings
 from bayplan.testing.in_memory import make_client
 from bayplan_devcluster.in_memory import InMemoryClient
 

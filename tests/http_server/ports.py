@@ -14,7 +14,8 @@ from bayplan.faces.ui.server import serving
 from bayplan.foundations.http_server import Limits
 from bayplan.insight import Insight, Snapshot
 from bayplan.running.extender.plugins import profile_of_plugins
-from bayplan.running.extender.running import ServerSettings, running_extender
+from bayplan.running.extender.running import running_extender
+from bayplan.running.extender.server import ServerSettings
 from bayplan.running.service.serving.health import HealthChecks
 from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import EndpointServer

@@ -29,7 +29,8 @@ from bayplan.running.client.connection import connect
 from bayplan.running.client.errors import ConfigError
 from bayplan.running.extender.paths import DEFAULT_PATHS, PREEMPT
 from bayplan.running.extender.plugins import ExtenderProfiles, profile_of_plugins, profiles_of
-from bayplan.running.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
+from bayplan.running.extender.running import BuildExtenderProfiles, RunningExtender, running_extender
+from bayplan.running.extender.server import ServerSettings
 from bayplan.running.extender.snippet import extenders_snippet
 
 log = logging.getLogger(__name__)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
@@ -16,14 +15,12 @@ from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import gates_followed
 from bayplan.foundations.collector import keep_pauses_short
 from bayplan.foundations.failures import Failures
-from bayplan.foundations.http_server import Limits
 from bayplan.running.client.client import Client
 from bayplan.running.extender.binding import PodBinder
 from bayplan.running.extender.handle import UnconnectedHandle
-from bayplan.running.extender.paths import DEFAULT_PATHS
 from bayplan.running.extender.plugins import ExtenderProfiles
 from bayplan.running.extender.sent_nodes import SentNodes
-from bayplan.running.extender.server import ExtenderServer
+from bayplan.running.extender.server import ExtenderServer, ServerSettings
 from bayplan.running.extender.verbs import Verbs
 from bayplan.running.extender.watched_cluster import WatchedCluster
 from bayplan.running.service.handle import SchedulerHandle
@@ -34,26 +31,6 @@ log = logging.getLogger(__name__)
 
 BuildExtenderProfiles = Callable[[Handle], ExtenderProfiles]
 """Builds the profiles with a handle."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """The settings of an extender except its plugins.
-
-    `paths` are the paths by verb. The log names a plugin that blocks for `blocked_after` seconds. Open requests and
-    recorded events may take `drain` seconds at the end. `accept_hosts` are the patterns of `HostNames`. `freeze`
-    excludes the synced cluster from garbage collection, for the whole process.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    paths: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PATHS)
-    tls: ssl.SSLContext | None = None
-    blocked_after: float = 2.0
-    drain: float = 10.0
-    accept_hosts: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    freeze: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +49,9 @@ class RunningExtender:
 
 @asynccontextmanager
 async def running_extender(
-    build: BuildExtenderProfiles, client: Client | None = None, settings: ServerSettings = ServerSettings()
+    build: BuildExtenderProfiles,
+    client: Client | None = None,
+    settings: ServerSettings = ServerSettings(),  # noqa: B008 - immutable
 ) -> AsyncIterator[RunningExtender]:
     """An extender that serves inside the context. With a `client`, it watches the cluster and binds.
 
@@ -92,19 +71,7 @@ async def running_extender(
         watched = WatchedCluster(client, state, handle.watched, gates_followed(profiles.profiles.values()))
         binding = PodBinder(profiles, client, state.objects[POD], failures)
     known = watched or SentNodes(state)
-    server = ExtenderServer(
-        Verbs(profiles, state, known),
-        known,
-        binding,
-        failures,
-        host=settings.host,
-        port=settings.port,
-        paths=settings.paths,
-        tls=settings.tls,
-        drain=settings.drain,
-        accept_hosts=settings.accept_hosts,
-        limits=settings.limits,
-    )
+    server = ExtenderServer(Verbs(profiles, state, known), known, settings, binding, failures)
     watchdog = Watchdog(settings.blocked_after)
     async with AsyncExitStack() as stack:
         watchdog.start()

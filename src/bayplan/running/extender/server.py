@@ -9,6 +9,7 @@ import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aiohttp import web
@@ -33,37 +34,48 @@ NO_BINDING = "this extender is not connected to the cluster: start it with --kub
 _JSON = "application/json"
 
 
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The settings of an extender except its plugins.
+
+    `paths` are the paths by verb. The log names a plugin that blocks for `blocked_after` seconds. Open requests and
+    recorded events may take `drain` seconds at the end. `accept_hosts` are the patterns of `HostNames`. `freeze`
+    excludes the synced cluster from garbage collection, for the whole process.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    paths: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PATHS)
+    tls: ssl.SSLContext | None = None
+    blocked_after: float = 2.0
+    drain: float = 10.0
+    accept_hosts: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    freeze: bool = False
+
+
 class ExtenderServer:
     """Serves the verbs while it is entered. `port` 0 means a free port.
 
     With `tls`, it serves HTTPS. If that context requests client certificates, verbs require one, and health checks
-    don't. Open requests may take `drain` seconds at the end. `accept_hosts` are the patterns of `HostNames`. Raises
-    ValueError if they are invalid.
+    don't. Raises ValueError for invalid `accept_hosts`.
     """
 
     def __init__(
         self,
         verbs: Verbs,
         known: NodeSource,
+        settings: ServerSettings,
         binding: PodBinder | None = None,
         failures: Failures | None = None,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        paths: Mapping[str, str] = DEFAULT_PATHS,
-        tls: ssl.SSLContext | None = None,
-        drain: float = 10.0,
-        accept_hosts: str | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self._known = known
         self._verbs = verbs
         self._binding = binding
         self._failures = failures or Failures()
-        self._host = host
-        self._port = port
-        self._tls = tls
-        self._drain = drain
+        self._settings = settings
+        self._port = settings.port
+        paths = settings.paths
         self._verb_of = {path: verb for path, verb in ALIASES.items() if path not in paths.values()}
         self._verb_of |= {path: verb for verb, path in paths.items()}
         self._answers: Mapping[str, Callable[[bytes], Awaitable[tuple[Any, str]]]] = {
@@ -75,9 +87,9 @@ class ExtenderServer:
         self._http = HttpServer(
             self._serve,
             log=log,
-            limits=limits,
-            tls=tls,
-            hosts=HostNames(host, accept_hosts),
+            limits=settings.limits,
+            tls=settings.tls,
+            hosts=HostNames(settings.host, settings.accept_hosts),
             body_limit=BODY_LIMIT,
             inflate=True,
         )
@@ -91,19 +103,20 @@ class ExtenderServer:
 
     async def start(self) -> None:
         """Start serving. Raises OSError if it can't listen on the address."""
-        listeners = await bind(self._host, self._port)
+        listeners = await bind(self._settings.host, self._port)
         self._port = listeners[0].getsockname()[1]
         self._http.start(listeners)
 
     async def stop(self) -> None:
         """Stop accepting requests, finish open ones, and close."""
-        await self._http.stop(self._drain)
+        await self._http.stop(self._settings.drain)
 
     @property
     def url(self) -> str:
         """The URL, once it has started."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{'http' if self._tls is None else 'https'}://{host}:{self._port}"
+        address = self._settings.host
+        host = f"[{address}]" if ":" in address else address
+        return f"{'http' if self._settings.tls is None else 'https'}://{host}:{self._port}"
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         verb = self._verb_of.get(http.path)
@@ -111,7 +124,8 @@ class ExtenderServer:
             return self._other(http)
         if http.method != "POST":
             return _text(405, f"{http.path} requires POST, not {http.method}", Allow="POST")
-        if self._tls is not None and self._tls.verify_mode is not ssl.CERT_NONE and not _has_certificate(http):
+        tls = self._settings.tls
+        if tls is not None and tls.verify_mode is not ssl.CERT_NONE and not _has_certificate(http):
             self._http.refusals.record("refused a request without a client certificate", f"from {http.remote}")
             return _text(401, "a client certificate from a CA of --client-ca-file is required")
         began = time.perf_counter()
