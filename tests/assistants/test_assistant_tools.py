@@ -14,6 +14,7 @@ from tests.support.served_questions import node, pod, small_cluster
 
 from bayplan.answers.insight.question_types import QUESTIONS
 from bayplan.answers.snapshots.rights import FOLLOWED
+from bayplan.core.api.kinds import LEASE
 from bayplan.faces.asking.sources import ClusterSource
 from bayplan.faces.assistants import tools
 from bayplan.insight import Insight, Snapshot
@@ -164,4 +165,4 @@ async def test_live_cluster_is_only_read():
             await client.call_tool(name, parameters)
     sent = [request.info for request in api.transport.requests]
     assert {info.verb for info in sent} == {"list", "watch"}
-    assert {info.resource for info in sent} == {kind.plural for kind in FOLLOWED}
+    assert {info.resource for info in sent} == {kind.plural for kind in (*FOLLOWED, LEASE)}

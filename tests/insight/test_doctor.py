@@ -7,6 +7,8 @@ import pytest
 from bayplan_documents import node, pod
 from click.testing import CliRunner
 
+from bayplan.answers.snapshots.reading import Gap
+from bayplan.core.api.kinds import LEASE
 from bayplan.faces.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
 
@@ -86,6 +88,26 @@ def test_scheduler_runs_or_not(objects, alive, text):
     (found,) = ask(node("n"), *objects).schedulers
     assert (found.scheduler, found.alive) == ("default-scheduler", alive)
     assert text in found.text
+
+
+NO_RIGHT = {
+    "nothing else tells": (
+        [pod("a", "n")],
+        None,
+        "there is no decision and no event of it; its lease",
+    ),
+    "decisions tell": ([decided(pod("a", "n"), "True", minutes=1)], True, "it runs: its last decision is from 60s ago"),
+}
+
+
+@pytest.mark.parametrize(("objects", "alive", "text"), NO_RIGHT.values(), ids=NO_RIGHT)
+def test_leases_that_cannot_be_read_cost_one_sentence(objects, alive, text):
+    gaps = [Gap(LEASE, "no right to list leases", "e")]
+    insight = Insight(Snapshot.of([node("n"), *objects], taken=NOW, gaps=gaps))
+    (found,) = insight.doctor().schedulers
+    assert found.alive is alive
+    assert text in found.text
+    assert found.text.endswith("; its lease isn't known: no right to list leases")
 
 
 def test_who_waits_what_holds_the_room_and_what_would_help():

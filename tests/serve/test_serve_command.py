@@ -18,6 +18,7 @@ from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
 from bayplan.answers.snapshots.rights import FOLLOWED
+from bayplan.core.api.kinds import LEASE
 from bayplan.faces.asking import asking
 from bayplan.faces.asking.sources import ClusterSource, FileSource
 from bayplan.insight import Snapshot
@@ -84,7 +85,7 @@ async def test_live_cluster_is_followed_and_only_read():
         await until(nodes)
     sent = [request.info for request in api.transport.requests]
     assert {info.verb for info in sent} == {"list", "watch"}
-    assert {info.resource for info in sent} == {kind.plural for kind in FOLLOWED}
+    assert {info.resource for info in sent} == {kind.plural for kind in (*FOLLOWED, LEASE)}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ class AskDoctor(Question, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "doctor"
     narrowing = "give a namespace"
+    ages = True
     namespace: AnyNamespace | None = None
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Doctor:

@@ -298,7 +298,7 @@ class Insight:
         pending = self.explain_all(namespace, shown=shown, progress=progress)
         usage = self.usage(by=["workload"])
         pods = [pod for pod in self._pods.values() if namespace in {None, pod.namespace}]
-        return doctor(self.world, pods, pending, usage, shown)
+        return doctor(self.world, pods, pending, usage, self.snapshot.gaps, shown)
 
     def upgrade_preview(
         self,

@@ -64,6 +64,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """Parameters as JSON, as documents for programs show them."""
     narrowing: ClassVar[str] = ""
     """How to get a shorter answer, as an imperative; "" if nothing makes it shorter."""
+    ages: ClassVar[bool] = False
+    """Whether its answer gets old although no object changes that is followed: it is about leases."""
 
     @abstractmethod
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
@@ -79,6 +79,16 @@ async def read_client(
     documents = {kind: lists.documents[kind] for kind in (*REQUIRED, *others) if lists.documents.get(kind)}
     gaps = tuple(sorted(lists.gaps, key=lambda gap: gap.kind.resource))
     return Reading(documents, where, taken, gaps, version=await server_version(client))
+
+
+async def read_kind(client: Client, kind: Kind, where: str = "the API server") -> tuple[Mapping[str, bytes], str]:
+    """List the objects of one kind that a snapshot has. Returns them, and why they can't be read, or ""."""
+    lists = _Lists(client, _silent, where)
+    try:
+        await lists.read(kind)
+    except SnapshotError as error:
+        return {}, str(error)
+    return lists.documents.get(kind, {}), "; ".join(gap.reason for gap in lists.gaps)
 
 
 def _silent(what: str, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ CACHED = 16
 
 That of a large what-if takes 15 MB.
 """
+FRESH = 2.0
+"""Seconds after which an answer that ages is given anew: that is how often leases are renewed."""
 PATIENCE = 5.0
 """Seconds to wait for the first snapshot."""
 SHOWN = 5
@@ -47,20 +50,30 @@ class Asking:
         self._asked: dict[tuple[int, Hashable], _Asked] = {}
 
     async def ask(
-        self, key: Hashable, question: Question[T], tell: Progress = silent, *, source: Source | None = None
+        self,
+        key: Hashable,
+        question: Question[T],
+        tell: Progress = silent,
+        *,
+        source: Source | None = None,
+        ages: bool = False,
     ) -> T:
         """Ask about the cluster as it is now. `key` identifies the question.
 
         `tell` is called with its progress, in the worker thread. `source`: another one than usual, whose version
-        differs from those of all others. Raises what the question raises, and TooLongError.
+        differs from those of all others. `ages`: whether it is about leases, so that its answer holds for FRESH seconds
+        only. Raises what the question raises, and TooLongError.
         """
         source = self.source if source is None else source
         await source.ready()
         version = source.version
         asked = self._asked.pop((version, key), None)
-        if asked is None:
+        if asked is None or (ages and source.followed and asked.old):
             asked = _Asked()
-            asked.answer = self._start(source.snapshot(), question, asked)
+            if ages:
+                asked.answer = asyncio.ensure_future(self._ask_with_leases(source, question, asked))
+            else:
+                asked.answer = self._start(source.snapshot(), question, asked)
             asked.answer.add_done_callback(_retrieve)
         self._asked[version, key] = asked
         outdated = [each for each in self._asked if source.live and each[0] != version]
@@ -105,6 +118,9 @@ class Asking:
         left_out = dict.fromkeys(self._insight.problems)
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
+    async def _ask_with_leases(self, source: Source, question: Question[T], asked: _Asked) -> T:
+        return await self._start(await source.with_leases(), question, asked)
+
     def _start(self, snapshot: Snapshot, question: Question[T], asked: _Asked) -> asyncio.Future[T]:
         """Let the worker answer a question about a snapshot."""
 
@@ -133,10 +149,16 @@ class _Asked:
     """A question, how many requests wait for its answer, and how to end it."""
 
     answer: asyncio.Future[Any] = field(init=False)
+    since: float = field(default_factory=time.monotonic)
     waiting: int = 0
     told: tuple[Progress, ...] = ()
     """They are told of its progress."""
     stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def old(self) -> bool:
+        """Whether an answer that ages has to be given anew."""
+        return self.answer.done() and time.monotonic() - self.since > FRESH
 
     def tell(self, text: str) -> None:
         """Tell all that wait the progress."""

@@ -46,7 +46,8 @@ class ServedQuestions:
             await self.ready()
             asking, about = self._asking, ()
         key = question.name, msgspec.json.encode(question), form, about
-        return await answered(asking.ask(key, lambda insight, told: form(question.ask(insight, told)), tell))
+        asked = asking.ask(key, lambda insight, told: form(question.ask(insight, told)), tell, ages=question.ages)
+        return await answered(asked)
 
 
 class PastQuestions:

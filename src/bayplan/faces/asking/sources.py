@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
 from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
-from bayplan.answers.snapshots.cluster import SELECTORS
+from bayplan.answers.snapshots.cluster import SELECTORS, read_kind
 from bayplan.answers.snapshots.documents import stored
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
-from bayplan.core.api.kinds import NODE, Kind
+from bayplan.core.api.kinds import LEASE, NODE, Kind
 from bayplan.faces.asking.events import Events, server_events, snapshot_events
 from bayplan.running.client.client import Client
 
 FILE_PAUSE = 1.0
 """Seconds between two looks at a file."""
+LISTED_WITHIN = 5.0
+"""Seconds within which an API server has to list leases."""
 
 _HEARTBEAT = re.compile(rb'"(?:resourceVersion|lastHeartbeatTime)":"[^"]*"')
 """The fields that a heartbeat changes."""
@@ -54,6 +57,9 @@ class Source(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the cluster as it is now, or as it was when it was lost."""
 
+    async def with_leases(self) -> Snapshot:
+        """Return the cluster as it is now with its leases, which change too often for a version of their own."""
+
     async def events(self, kind: Kind, key: str, uid: str) -> Events:
         """Return the events about an object, as far as they are known."""
 
@@ -85,6 +91,10 @@ class FileSource:
 
     def snapshot(self) -> Snapshot:
         """See Source."""
+        return self._snapshot
+
+    async def with_leases(self) -> Snapshot:
+        """See Source: a file that has leases has them always."""
         return self._snapshot
 
     async def events(self, kind: Kind, key: str, uid: str) -> Events:
@@ -177,6 +187,24 @@ class ClusterSource:
             snapshot = Snapshot(MappingProxyType(documents), self._name, datetime.now(UTC), gaps)
             self._cached = self.version, snapshot
         return self._cached[1]
+
+    async def with_leases(self) -> Snapshot:
+        """See Source. Leases are listed now, and are at most LISTED_WITHIN seconds older than the snapshot's time.
+
+        Where they can't be listed, that is one more gap.
+        """
+        try:
+            async with asyncio.timeout(LISTED_WITHIN):
+                leases, problem = await read_kind(self._client, LEASE)
+        except TimeoutError:
+            leases, problem = {}, f"the API server did not list {LEASE.resource} within {LISTED_WITHIN:g} s"
+        snapshot = self.snapshot()
+        return replace(
+            snapshot,
+            documents=MappingProxyType({**snapshot.documents, LEASE: leases}),
+            taken=snapshot.taken if self.lost else self.now,
+            gaps=(*snapshot.gaps, *([Gap(LEASE, problem, EFFECTS[LEASE])] if problem else [])),
+        )
 
     async def ready(self) -> None:
         """See Source: nodes and pods are listed, and the other kinds are listed or can't be."""

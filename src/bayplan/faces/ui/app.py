@@ -185,10 +185,10 @@ class Visit:
             self._version = source.version
         return snapshot
 
-    async def ask(self, key: Hashable, question: Question[T]) -> T:
-        """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
+    async def ask(self, key: Hashable, question: Question[T], *, ages: bool = False) -> T:
+        """Ask about the cluster. `key` and `ages`: see Asking. Raises PageError, or what the question raises."""
         await self.snapshot()
-        return await self.asking.ask(key, question, source=self.source)
+        return await self.asking.ask(key, question, source=self.source, ages=ages)
 
     async def form(self) -> list[tuple[str, str]]:
         """Return the fields of a form that was sent. Raises PageError or BodyError."""

@@ -84,6 +84,10 @@ class MomentSource:
         """See Source: it is there once the source is ready."""
         return Snapshot(source=self._sources.moments.source) if self._snapshot is None else self._snapshot
 
+    async def with_leases(self) -> Snapshot:
+        """See Source: what happened is kept without leases."""
+        return self.snapshot()
+
     async def events(self, kind: Kind, key: str, uid: str) -> Events:
         """See Source."""
         return snapshot_events(self.snapshot(), kind, key)

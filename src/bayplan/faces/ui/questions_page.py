@@ -47,13 +47,14 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question. `text`: what it asks. `quick`: whether it is answered before the form is sent."""
+    """A question. `text`: what it asks. `quick`: whether it is answered before the form is sent. `ages`: see Asking."""
 
     title: str
     text: str
     fields: tuple[FormField, ...]
     ask: Callable[[Insight, Mapping[str, str], Progress], Answer]
     quick: bool = False
+    ages: bool = False
 
 
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
@@ -124,6 +125,7 @@ QUESTIONS: Mapping[str, Asked] = {
         "What is wrong now: do the schedulers run, who waits and why, what holds the room, and what would help most?",
         (_NAMESPACE,),
         lambda insight, form, told: insight.doctor(form["namespace"] or None, shown=ROWS, progress=told),
+        ages=True,
     ),
     "usage": Asked(
         "Usage",
@@ -201,7 +203,8 @@ async def question_page(visit: Visit, name: str) -> web.Response:
     parts, interrupted, problem = None, False, ""
     if question.quick or ASKED in visit.query:
         try:
-            parts, interrupted = await visit.ask(("question", name, tuple(form.items())), ask)
+            key = "question", name, tuple(form.items())
+            parts, interrupted = await visit.ask(key, ask, ages=question.ages)
         except QuestionError as error:
             problem = str(error)
     return visit.page(

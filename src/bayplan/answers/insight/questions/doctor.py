@@ -21,7 +21,8 @@ from bayplan.answers.insight.questions.usage import WORKLOAD, GroupOfPods, Reque
 from bayplan.answers.insight.questions.utilization import Usage, quantity_text
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.world import World
-from bayplan.core.api.kinds import NODE
+from bayplan.answers.snapshots.reading import Gap
+from bayplan.core.api.kinds import LEASE, NODE
 from bayplan.core.api.requests import PODS
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -132,12 +133,18 @@ _SCREEN = 6
 """The most workloads on a screen."""
 
 
-def doctor(world: World, pods: Sequence[PodInfo], pending: PendingPods, usage: Requests, shown: int) -> Doctor:
-    """Sum up what is wrong. `pods`: all that are asked about. `pending`, `usage`: the answers about them."""
+def doctor(
+    world: World, pods: Sequence[PodInfo], pending: PendingPods, usage: Requests, gaps: Iterable[Gap], shown: int
+) -> Doctor:
+    """Sum up what is wrong. `pods`: all that are asked about. `pending`, `usage`: the answers about them.
+
+    `gaps`: the kinds that could not be read.
+    """
+    no_leases = next((gap.reason for gap in gaps if gap.kind is LEASE), "")
     by_scheduler: dict[str, list[PodInfo]] = {}
     for pod in pods:
         by_scheduler.setdefault(pod.scheduler_name, []).append(pod)
-    schedulers = tuple(liveness(world, name, found) for name, found in sorted(by_scheduler.items()))
+    schedulers = tuple(liveness(world, name, found, no_leases) for name, found in sorted(by_scheduler.items()))
     waiting = tuple(_waiting(pending.causes, {pod.key: workload_of(pod) or f"pod {pod.key}" for pod in pods}))
     freeing = pending.freeing
     changes = tuple(freeing.lines())[:_CHANGES] if freeing is not None else ()

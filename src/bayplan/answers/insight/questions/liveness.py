@@ -76,8 +76,8 @@ def lease_of(world: World, scheduler: str) -> SeenLease | None:
     return None
 
 
-def liveness(world: World, scheduler: str, pods: Iterable[PodInfo]) -> Liveness:
-    """Return whether a scheduler runs. `pods`: those that name it."""
+def liveness(world: World, scheduler: str, pods: Iterable[PodInfo], no_leases: str = "") -> Liveness:
+    """Return whether a scheduler runs. `pods`: those that name it. `no_leases`: why leases can't be read, or ""."""
     bound, decided, waiting = None, None, []
     for pod in pods:
         condition = next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
@@ -90,14 +90,16 @@ def liveness(world: World, scheduler: str, pods: Iterable[PodInfo]) -> Liveness:
             bound = _later(bound, condition.lastTransitionTime)
     for time in _event_times(world, scheduler):
         decided = _later(decided, time)
-    alive, text = _judged(world, lease_of(world, scheduler), decided, sorted(waiting))
+    alive, text = _judged(world, lease_of(world, scheduler), decided, sorted(waiting), no_leases)
     if bound is not None:
         text += f"; it bound a pod last {human((world.handle.now() - bound).total_seconds())} ago"
+    if no_leases:
+        text += f"; its lease isn't known: {no_leases}"
     return Liveness(scheduler, alive, text, bound, decided)
 
 
 def _judged(
-    world: World, lease: SeenLease | None, decided: datetime | None, waiting: list[datetime]
+    world: World, lease: SeenLease | None, decided: datetime | None, waiting: list[datetime], no_leases: str
 ) -> tuple[bool | None, str]:
     """Whether it runs, and why. `waiting`: since when pods wait that it has not tried."""
     now = world.handle.now()
@@ -114,7 +116,8 @@ def _judged(
         return True, f"it runs: its last decision is from {human_ago(now, decided)} ago"
     if decided is not None:
         return None, f"nothing tells whether it runs: its last decision is from {human_ago(now, decided)} ago"
-    return None, "nothing tells whether it runs: there is no lease, no decision and no event of it"
+    no_lease = "" if no_leases else "no lease, "
+    return None, f"nothing tells whether it runs: there is {no_lease}no decision and no event of it"
 
 
 def human_ago(now: datetime, then: datetime) -> str:
