@@ -1,10 +1,12 @@
 """The pages of questions with a form: their answers are those of the commands, with links."""
 
+import re
+
 import pytest
 from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
-from served_page import node, page_of, pod, served, served_objects, small_cluster
+from served_page import Page, node, page_of, pod, served, served_objects, small_cluster
 from tests.support.tables import cases
 
 from bayplan.answers.insight.answers import Stopped
@@ -76,6 +78,55 @@ async def test_question_is_answered(path, texts, links):
 
 
 IMAGES = {"status": {"images": [{"names": ["model:v1"], "sizeBytes": 900 * 2**20}]}}
+PRICED = [
+    node("a", cpu="1", labels={"karpenter.sh/nodepool": "batch"}),
+    node("b", cpu="1", labels={"karpenter.sh/nodepool": "web"}),
+    *(pod(f"p{number}", "900m") for number in range(4)),
+]
+
+
+async def test_scale_up_takes_prices_and_a_limit_of_nodes():
+    prices = "batch:+2%0Aweb:+0.5"
+    page = await page_of(f"/questions/scale-up?asked=yes&prices={prices}", *PRICED)
+    assert "2 nodes of pool web" in page.text
+    assert "1.00" in page.text
+    prices = "batch:+0.25%0Aweb:+0.5"
+    page = await page_of(f"/questions/scale-up?asked=yes&prices={prices}&most=1&pools=batch", *PRICED)
+    assert "1 node of pool batch in zone-a would be enough for 1 of 2 pods" in page.text
+
+
+WRONG_FIELDS = {
+    "no number": ("most=many", "most", "many: expected a number from 1 to 5,000"),
+    "no node": ("most=0", "most", "0: expected a number from 1 to 5,000"),
+    "more nodes than may be asked for": ("most=5001", "most", "5001: expected a number"),
+    "a long number": ("most=" + "9" * 30, "most", "expected a number"),
+    "a price that is none": ("prices=web:+dear", "prices", "prices: web: 'dear' is no price: expected dollars"),
+    "prices that are no mapping": ("prices=0.5", "prices", "prices: expected prices for an hour by instance type"),
+    "prices that are no YAML": ("prices=web:+[", "prices", "prices, document 1 (line 1): not valid YAML"),
+    "two documents": ("prices=a:+1%0A---%0Aa:+2", "prices", "prices has 2 documents: expected one"),
+    "an unknown pool": ("pools=none&most=7", "pools", "there is no pool none"),
+}
+
+
+@cases("query, field, message", WRONG_FIELDS)
+async def test_wrong_field_is_marked_and_says_why_beside_it(query, field, message):
+    async with served_objects(*PRICED) as visitor:
+        text = await visitor.get(f"/questions/scale-up?asked=yes&{query}")
+    assert Page(text).text.count(message) == 1
+    (marked,) = re.findall(r'<[^>]* name="(\w+)"[^>]* aria-invalid="true" aria-describedby="problem"', text)
+    assert marked == field
+    after = text.partition(f'name="{field}"')[2]
+    assert "<label" not in after.partition('<p id="problem"')[0]
+    assert message.split("'")[0] in after
+
+
+async def test_problem_of_no_field_stands_above_the_answer():
+    async with served_objects(*small_cluster()) as visitor:
+        text = await visitor.get("/questions/shrink?asked=yes&selector=a+b+c")
+    assert "aria-invalid" not in text
+    assert text.index("</form>") < text.index('<p id="problem"')
+
+
 MODEL = {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "m", "image": {"reference": "model:v1"}}]}
 
 
@@ -156,6 +207,14 @@ def test_interrupted_questions_raise_what_the_page_expects():
         raise Stopped
 
     insight = Insight(Snapshot.of(small_cluster()))
-    form = {"pools": "", "selector": "", "delete_emptydir_data": "", "force": "yes", "ignore_daemonsets": ""}
+    form = {
+        "pools": "",
+        "most": "",
+        "prices": "",
+        "selector": "",
+        "delete_emptydir_data": "",
+        "force": "yes",
+        "ignore_daemonsets": "",
+    }
     for name in ("scale-up", "shrink"):
         assert QUESTIONS[name].ask(insight, form, stop).interrupted

@@ -32,6 +32,8 @@ EXAMPLES = 5
 """The largest causes are explained by an example."""
 MOST_NEW_NODES = 1000
 """The most new nodes of a pool that are tried, unless the question says otherwise."""
+LARGEST_POOL = 5000
+"""The most new nodes of a pool that programs and the page may ask for."""
 
 
 @dataclass(slots=True)

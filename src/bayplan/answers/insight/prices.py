@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.pools import pool_of, type_of
-from bayplan.foundations.manifest_files import ManifestError, read_yaml
+from bayplan.foundations.manifest_files import ManifestError, read_yaml, yaml_documents
 
 CAPACITY_TYPES = (
     "karpenter.sh/capacity-type",
@@ -41,6 +41,17 @@ class Prices:
         except ManifestError as error:
             raise PricesError(str(error)) from None
         return cls.of_document(document, str(path))
+
+    @classmethod
+    def of_text(cls, text: str, source: str) -> Prices:
+        """Read such a mapping in YAML or JSON. Raises PricesError."""
+        try:
+            documents = [document for _, document in yaml_documents(source, text)]
+        except ManifestError as error:
+            raise PricesError(str(error)) from None
+        if len(documents) > 1:
+            raise PricesError(f"{source} has {len(documents)} documents: expected one")
+        return cls.of_document(documents[0] if documents else None, source)
 
     @classmethod
     def of_document(cls, document: object, source: str) -> Prices:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
 from bayplan.answers.insight.cluster_questions import AskDoctor, AskUpgradePreview, AskUsage
 from bayplan.answers.insight.insight import Insight
+from bayplan.answers.insight.limits import LARGEST_POOL, MOST_NEW_NODES
 from bayplan.answers.insight.prices import Prices
 from bayplan.answers.insight.question_parameters import (
     BEFORE,
@@ -263,7 +264,7 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     namespace: AnyNamespace | None = None
     selector: Selector = ""
     pools: Annotated[list[Name], Meta(max_length=1000, description="The pools that may grow; by default, all.")] = []
-    most: Annotated[int, Meta(ge=1, le=5000, description="The most new nodes of a pool.")] = 1000
+    most: Annotated[int, Meta(ge=1, le=LARGEST_POOL, description="The most new nodes of a pool.")] = MOST_NEW_NODES
     prices: Annotated[
         dict[str, float],
         Meta(description="Dollars for an hour by instance type or pool: of equal pools, the cheapest counts."),
@@ -291,7 +292,7 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
         """See Question."""
         yield from ("scale-up", *option("-f", None if self.objects is None else FILE))
         yield from (*option("-n", self.namespace), *option("-l", self.selector), *each("--pool", self.pools))
-        yield from option("--max-nodes", None if self.most == 1000 else self.most)
+        yield from option("--max-nodes", None if self.most == MOST_NEW_NODES else self.most)
         yield from option("--prices", PRICES if self.prices else None)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +14,9 @@ from aiohttp import web
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError
 from bayplan.answers.insight.cluster_questions import AskUpgradePreview
 from bayplan.answers.insight.insight import Insight
+from bayplan.answers.insight.limits import LARGEST_POOL, MOST_NEW_NODES
 from bayplan.answers.insight.owners import WORKLOADS, kind_called
+from bayplan.answers.insight.prices import Prices
 from bayplan.answers.insight.question_parameters import pod_key
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.labels import InvalidSelector, parse_label_selector
@@ -55,6 +58,23 @@ class Asked:
     ask: Callable[[Insight, Mapping[str, str], Progress], Answer]
     quick: bool = False
     ages: bool = False
+
+
+class FieldError(QuestionError):
+    """A question that can't be answered because of one field of its form."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@contextmanager
+def _about(field: str) -> Iterator[None]:
+    """Say which field the errors in the context are about."""
+    try:
+        yield
+    except QuestionError as error:
+        raise FieldError(field, str(error)) from None
 
 
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
@@ -106,12 +126,24 @@ def _upgrade_preview(insight: Insight, form: Mapping[str, str], progress: Progre
     return question.ask(insight, progress, ROWS)
 
 
+def _scale_up(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    with _about("most"):
+        most = _number(form["most"], LARGEST_POOL) if form["most"] else MOST_NEW_NODES
+    with _about("prices"):
+        prices = Prices.of_text(form["prices"], "prices") if form["prices"] else Prices({})
+    with _about("pools"):  # all else has been read
+        pools = _words(form["pools"])
+        return insight.scale_up(pools=pools, most=most, price_of=prices.of, shown=ROWS, progress=progress)
+
+
 _MANIFEST = """apiVersion: v1
 kind: Pod
 metadata: {name: web}
 spec:
   containers:
     - {name: main, image: nginx, resources: {requests: {cpu: "1"}}}"""
+_PRICES = """m5.large: 0.096
+batch: 0.34"""
 _NAMESPACE = FormField("namespace", "in namespace", "default")
 _IGNORE_DAEMONSETS = FormField("ignore_daemonsets", "ignore pods of DaemonSets")
 _FLAGS = (
@@ -149,8 +181,12 @@ QUESTIONS: Mapping[str, Asked] = {
     "scale-up": Asked(
         "Scale up",
         "How many new nodes of which pool would be enough for the pods that are pending?",
-        (FormField("pools", "only pools", "web batch"),),
-        lambda insight, form, told: insight.scale_up(pools=_words(form["pools"]), shown=ROWS, progress=told),
+        (
+            FormField("pools", "only pools", "web batch"),
+            FormField("most", "at most so many new nodes of a pool", str(MOST_NEW_NODES)),
+            FormField("prices", "dollars for an hour, by instance type or pool", _PRICES, lines=3),
+        ),
+        _scale_up,
     ),
     "capacity": Asked(
         "Capacity",
@@ -200,13 +236,15 @@ async def question_page(visit: Visit, name: str) -> web.Response:
         answer = question.ask(insight, form, progress)
         return parts_of(insight, answer), answer.interrupted
 
-    parts, interrupted, problem = None, False, ""
+    parts, interrupted, problem, faulty = None, False, "", [field.name for field in question.fields if field.needed]
     if question.quick or ASKED in visit.query:
         try:
             key = "question", name, tuple(form.items())
             parts, interrupted = await visit.ask(key, ask, ages=question.ages)
         except QuestionError as error:
             problem = str(error)
+            if isinstance(error, FieldError):
+                faulty = [error.field]
     return visit.page(
         "question.html",
         question=question,
@@ -214,6 +252,7 @@ async def question_page(visit: Visit, name: str) -> web.Response:
         parts=parts,
         interrupted=interrupted,
         problem=problem,
+        faulty=faulty if problem else [],
         every=_PAUSE if question.quick else 0,
         title=question.title,
     )
@@ -221,6 +260,12 @@ async def question_page(visit: Visit, name: str) -> web.Response:
 
 def _words(text: str) -> list[str]:
     return re.split(r"[\s,]+", text.strip(" ,")) if text.strip(" ,") else []
+
+
+def _number(text: str, most: int) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise QuestionError(f"{text:.40}: expected a number from 1 to {most:,}")
+    return int(text)
 
 
 def _manifest(insight: Insight, given: str, namespace: str) -> dict[str, Any]:
