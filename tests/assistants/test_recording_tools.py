@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.support.assistants import assistant, called, refused
+from tests.support.tables import cases
 
 from bayplan.answers.insight.question_types import QUESTIONS
 from bayplan.answers.replay.moments import PodNames, decisions_of
@@ -81,6 +82,97 @@ async def test_replay_is_the_answer_of_the_command():
     assert "all are the same" in said
 
 
+async def test_moves_are_the_answer_of_the_command():
+    command = ["why", "urgent", "--recording", NIGHT, "--moved"]
+    async with assistant(recording=NIGHT) as client:
+        result = await client.call_tool("why", {"pod": "urgent", "about": "moves"})
+        _, answer = await called(client, "why", pod="urgent", about="moves")
+    said, told = (block.text for block in result.content)
+    assert told == bayplan(*command)
+    assert answer == json.loads(bayplan(*command, "-o", "json"))
+    assert answer["placements"]
+    assert "why default/urgent --moved --recording" in said
+
+
+FIRST = f"{Recording.open(NIGHT).manifest.began:%Y-%m-%dT%H:%M:%SZ}"
+MOMENTS = {
+    "a pod": ({"pod": "urgent"}, ["--pod", "urgent"]),
+    "a time": ({"until": FIRST}, ["--until", FIRST]),
+    "an eviction": ({"preemptionOf": evicted_pod()}, ["--preemption-of", evicted_pod()]),
+}
+
+
+@cases("arguments, options", MOMENTS)
+async def test_replay_stops_where_the_command_does(arguments, options):
+    async with assistant(recording=NIGHT) as client:
+        said, told = (block.text for block in (await client.call_tool("replay", arguments)).content)
+        _, answer = await called(client, "replay", **arguments)
+    assert answer == json.loads(bayplan("replay", NIGHT, *options, "-o", "json"))
+    assert bayplan("replay", NIGHT, *options).startswith(told)
+    assert f"{options[0]} " in said
+
+
+PACKING = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "bayplan-scheduler",
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}},
+                }
+            ],
+        }
+    ],
+}
+OTHERS = {
+    "a configuration": ({"configuration": PACKING}, ["--config", "{file}"]),
+    "settings": ({"settings": ["NodeResourcesFit.enabled=false"]}, ["--set", "NodeResourcesFit.enabled=false"]),
+    "a version": ({"emulatedVersion": "1.37"}, ["--emulated-version", "1.37"]),
+    "plugins of the user": ({"withPlugins": True}, ["--plugin", "{plugin}"]),
+}
+REFUSING = """
+from bayplan import filter_plugin
+@filter_plugin
+def refusing(pod, node):
+    return "never"
+"""
+
+
+@cases("arguments, options", OTHERS)
+async def test_other_policy_is_asked_as_by_the_command(arguments, options, tmp_path):
+    file, plugin = tmp_path / "configuration.json", tmp_path / "refusing.py"
+    file.write_text(json.dumps(PACKING))
+    plugin.write_text(REFUSING)
+    options = [each.format(file=file, plugin=plugin) for each in options]
+    async with assistant(recording=NIGHT, plugins=(str(plugin),)) as client:
+        said, told = (block.text for block in (await client.call_tool("replay", arguments)).content)
+        _, answer = await called(client, "replay", **arguments)
+    expected = json.loads(bayplan("replay", NIGHT, *options, "-o", "json"))
+    assert answer["runs"] == [{**expected, "problem": ""}]
+    assert told.split() == bayplan("replay", NIGHT, *options).split()
+    assert answer["runs"][0]["asked"] > 0
+    assert options[0] in said
+    assert (answer["runs"][0]["not_placed"] > 0) is ("withPlugins" in arguments)
+
+
+async def test_other_policy_has_only_plugins_that_the_user_names(tmp_path, monkeypatch):
+    marker = tmp_path / "RAN"
+    (tmp_path / "helper.py").write_text(CODE.format(marker=str(marker)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    async with assistant(recording=NIGHT) as client:
+        for name in ("helper", "helper.py", "helper.py:helper"):
+            profile = {"plugins": {"filter": {"enabled": [{"name": name}]}}}
+            assert name in await refused(client, "replay", configuration={**PACKING, "profiles": [profile]})
+            assert name in await refused(client, "replay", settings=[f"{name}.enabled=true"])
+        assert "unknown field `plugin`" in await refused(client, "replay", plugin="helper.py")
+    assert not marker.exists()
+    assert "helper" not in sys.modules
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -89,7 +181,16 @@ async def test_replay_is_the_answer_of_the_command():
         ("why", {"pod": "urgent", "at": "noon"}, "at 'noon': "),
         ("why", {"pod": "urgent", "about": "eviction"}, "no decision that evicts pod default/urgent; it goes from "),
         ("why", {"pod": "urgent", "recording": "/etc"}, "unknown field `recording`"),
+        ("why", {"pod": "nowhere", "about": "moves"}, "the recording has no decision about pod default/nowhere; it"),
+        ("why", {"pod": "urgent", "about": "moves", "at": "03:12"}, "at: with moves, the answer is about all times"),
         ("replay", {"recording": "/etc"}, "unknown field `recording`"),
+        ("replay", {"pod": "nowhere"}, "the recording has no decision about pod default/nowhere; it goes from "),
+        ("replay", {"until": "noon"}, "until 'noon': "),
+        ("replay", {"pod": "a", "preemptionOf": "b"}, "pod and preemptionOf: expected only one of them"),
+        ("replay", {"pod": "a", "settings": ["x.weight=1"]}, "stop a replay: not with another policy"),
+        ("replay", {"settings": ["Nothing.weight=1"]}, "settings: Nothing.weight=1: "),
+        ("replay", {"emulatedVersion": "1.9"}, "emulatedVersion: unknown version '1.9'"),
+        ("replay", {"configuration": {"profiles": 7}}, "configuration"),
     ],
 )
 async def test_what_the_recording_lacks_is_one_line(name, arguments, message):

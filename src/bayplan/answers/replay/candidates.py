@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from bayplan.answers.insight.answers import Progress, silent
 from bayplan.answers.judging.judge import Judge
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.replay import Moment, told
@@ -15,6 +16,7 @@ from bayplan.core.framework.profile import Profile
 from bayplan.core.framework.status import PluginError
 from bayplan.core.scheduling import Decision, Options, Plan, attempt, run, unit_of
 from bayplan.running.recording.entries import PodDecided
+from bayplan.running.recording.files import Recording, RecordingError
 
 MOST_KEPT = 1000
 """Differences that are kept with their details."""
@@ -48,6 +50,28 @@ class OtherDecisions:
     no_profile: int = 0
     """Their schedulerName has no profile in the other policy."""
     differences: list[OtherDecision] = field(default_factory=list)
+
+
+def ask_another(
+    recording: Recording, recorded: Policy, other: Policy, progress: Progress = silent
+) -> tuple[OtherDecisions, str]:
+    """Ask another policy at each moment of a recording. Returns why that can't be read to its end, too, or "".
+
+    Raises RecordingError if a recorded decision isn't made again: the cluster isn't known from there.
+    """
+    candidate = OtherPolicy(other)
+
+    def visit(moment: Moment) -> bool:
+        progress(f"asking about decision {moment.number:,}")
+        return candidate.visit(moment)
+
+    replayed = recorded.replay(recording).run(visit)
+    if replayed.difference is not None:
+        raise RecordingError(
+            f"decision {replayed.difference.number:,} can't be made again, so that the cluster isn't known from there: "
+            f"`bayplan replay {recording.source}` says why"
+        )
+    return candidate.found, replayed.problem
 
 
 class OtherPolicy:

@@ -11,7 +11,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from bayplan.answers.insight.answers import Answer
-from bayplan.answers.replay.replay import Replayed
+from bayplan.answers.replay.candidates import OtherDecisions
+from bayplan.answers.replay.moments import RecordedDecision
+from bayplan.answers.replay.replay import Replayed, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,97 @@ class Replays(Answer):
         """See Answer."""
         del wide  # each line is shown in full
         return Group(*(Text(line) for run in self.runs for line in _told(run)))
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedBefore(Answer):
+    """A replay that stopped before a decision: what was decided then. `notes`: what else is to know."""
+
+    decided: RecordedDecision
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """See Answer."""
+        return {"number": self.decided.number, "time": self.decided.time.isoformat(), "decisions": self.rows()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See Answer."""
+        return [{"pod": each.key, "decided": told(each, self.decided.preemptions)} for each in self.decided.pods]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """See Answer."""
+        del wide  # each line is shown in full
+        number, time = self.decided.number, self.decided.time
+        pods = (f"  pod {each['pod']}: {each['decided']}" for each in self.rows())
+        first = f"before decision {number:,}, at {time:%Y-%m-%d %H:%M:%S.%f} UTC"
+        return Group(*map(Text, (first, *pods, *self.notes)))
+
+
+@dataclass(frozen=True, slots=True)
+class OtherReplay(Answer):
+    """What another policy would have decided at the moments of one run of a recording.
+
+    `problem`: why the run could not be read to its end. `shown`: the most differences in a table; 0 for all.
+    """
+
+    found: OtherDecisions
+    problem: str = ""
+    shown: int = 20
+
+    def to_dict(self) -> dict[str, Any]:
+        """See Answer."""
+        document: dict[str, Any] = msgspec.to_builtins(self.found)
+        return document
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See Answer."""
+        return [msgspec.to_builtins(each) for each in self.found.differences]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """See Answer."""
+        return Group(*map(Text, _other_lines(self.found, 0 if wide else self.shown)))
+
+
+@dataclass(frozen=True, slots=True)
+class OtherReplays(Answer):
+    """What another policy would have decided at the moments of each run of a recording."""
+
+    runs: tuple[OtherReplay, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """See Answer."""
+        return {"runs": [{**run.to_dict(), "problem": run.problem} for run in self.runs]}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See Answer."""
+        return [row for run in self.runs for row in run.rows()]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """See Answer."""
+        parts = ((run.render(wide=wide), *([Text(run.problem)] if run.problem else [])) for run in self.runs)
+        return Group(*(each for part in parts for each in part))
+
+
+def _other_lines(found: OtherDecisions, limit: int) -> list[str]:
+    lines = [
+        f"{found.asked:,} pods were decided about. The other policy would have",
+        f"  chosen the same node, or one as good:  {found.same:>9,}{_share(found.same, found.asked)}",
+        f"  chosen another node:                   {found.other_node:>9,}{_share(found.other_node, found.asked)}",
+        f"  placed pods that were not placed:      {found.placed:>9,}{_share(found.placed, found.asked)}",
+        f"  not placed pods that were placed:      {found.not_placed:>9,}{_share(found.not_placed, found.asked)}",
+    ]
+    if found.no_profile:
+        lines.append(f"  no profile for them:                   {found.no_profile:>9,}")
+    shown = found.differences[: limit or None]
+    lines += [f"{each.time:%H:%M:%S} pod {each.pod}: {each.recorded} -> {each.other}" for each in shown]
+    more = found.other_node + found.placed + found.not_placed - len(shown)
+    if more:
+        lines.append(f"... and {more:,} more; --limit 0 shows them")
+    return lines
+
+
+def _share(part: int, whole: int) -> str:
+    return f"  {part / whole:.1%}" if whole else ""
 
 
 def _told(found: Replayed) -> list[str]:

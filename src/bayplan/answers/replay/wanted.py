@@ -107,7 +107,11 @@ def _without(runs: Sequence[Recording], wanted: WantedMoment, until: datetime | 
 
 
 def cluster_before(
-    run: Recording, decided: RecordedDecision | None, named: NamedPlugins, warn: Warn = unsaid
+    run: Recording,
+    decided: RecordedDecision | None,
+    named: NamedPlugins,
+    warn: Warn = unsaid,
+    progress: Progress = silent,
 ) -> Snapshot:
     """The cluster before a decision of a run; None: at its end. Raises RecordingError or PluginLoadError.
 
@@ -119,7 +123,7 @@ def cluster_before(
         return reported_cluster(run, decided)
     if decided is None:
         return snapshot_at_end(recorded_policy(run, named).replay(run))
-    return stop_before(recorded_policy(run, named), decided)[1]
+    return stop_before(recorded_policy(run, named), decided, progress)[1]
 
 
 def stop_before(policy: Policy, decided: RecordedDecision, progress: Progress = silent) -> tuple[Moment, Snapshot]:

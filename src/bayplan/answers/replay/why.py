@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from bayplan.answers.insight.answers import Answer, Progress, listed, silent
+from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.questions.explain import Explanation
 from bayplan.answers.replay.evictions import EvictionsFor
 from bayplan.answers.replay.explaining import ExplainedDecision
@@ -45,6 +47,54 @@ class Why(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """A decision that placed a pod. `number`: that of the decision, from 1."""
+
+    number: int
+    time: datetime
+    pod: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.time:%Y-%m-%d %H:%M:%S} decision {self.number:,}: pod {self.pod} was placed on node {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Moves(Answer):
+    """Each time that a pod, or a pod of its name, was placed."""
+
+    placements: tuple[Placement, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Recording], pod: str, progress: Progress = silent) -> Moves:
+        """Look for all placements. Raises MomentError if there is none."""
+        placements = []
+        for run in runs:
+            for decided in decisions_of(run):
+                progress("reading the recording")
+                one = decided.of(pod)
+                if one is not None and one.node:
+                    placements.append(Placement(decided.number, decided.time, pod, one.node))
+        if not placements:
+            find(runs, WantedMoment(pod=pod), progress=progress)  # raises if there is no decision at all
+            raise MomentError(f"pod {pod} was never placed; without --moved, the answer says why")
+        return cls(tuple(placements))
+
+    def to_dict(self) -> dict[str, Any]:
+        """See Answer."""
+        return {"placements": self.rows()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See Answer."""
+        return [{**fields_of(each), "time": each.time.isoformat()} for each in self.placements]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """See Answer."""
+        del wide  # each line is shown in full
+        return Group(*(Text(str(each)) for each in self.placements))
+
+
+@dataclass(frozen=True, slots=True)
 class AskedDecision:
     """A decision to be explained. `pod`: which pod it is about, or which it evicted. `asked`: which it is about."""
 
@@ -73,26 +123,6 @@ class AskedDecision:
         """Explain it, with what decided then. Raises RecordingError and QuestionError."""
         _, snapshot = stop_before(policy, self.decided, progress)
         return ExplainedDecision(self.decided, self.names, self.evictions, snapshot, policy).about(self.asked)
-
-
-def moves(runs: Sequence[Recording], pod: str, progress: Progress = silent) -> list[tuple[RecordedDecision, str]]:
-    """Each decision that placed a pod of this name, with the node. Raises MomentError if there is none."""
-    places = []
-    for run in runs:
-        for decided in decisions_of(run):
-            progress("reading the recording")
-            one = decided.of(pod)
-            if one is not None and one.node:
-                places.append((decided, one.node))
-    if not places:
-        find(runs, WantedMoment(pod=pod))  # raises if there is no decision at all
-        raise MomentError(f"pod {pod} was never placed; without --moved, the answer says why")
-    return places
-
-
-def moved(decided: RecordedDecision, pod: str, node: str) -> str:
-    """A decision that placed a pod, in one line."""
-    return f"{decided.time:%Y-%m-%d %H:%M:%S} decision {decided.number:,}: pod {pod} was placed on node {node}"
 
 
 _LOOKED_AHEAD = 1000

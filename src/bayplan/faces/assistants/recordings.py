@@ -4,41 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from bayplan.answers.insight.answers import Progress, QuestionError, silent
+from bayplan.answers.backtest.errors import BacktestError
+from bayplan.answers.backtest.settings import with_settings
+from bayplan.answers.insight.answers import Answer, Progress, QuestionError, silent
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.insight.question_parameters import Name, Namespace, PodName, Question, option, pod_key
+from bayplan.answers.insight.question_parameters import (
+    CONFIG,
+    ConfigurationObject,
+    Name,
+    Namespace,
+    PodName,
+    Question,
+    each,
+    flag,
+    option,
+    pod_key,
+)
+from bayplan.answers.replay.candidates import ask_another
 from bayplan.answers.replay.causes import explained
-from bayplan.answers.replay.outcome import Replays
-from bayplan.answers.replay.policies import Policy, recorded_policy
-from bayplan.answers.replay.recorded_plugins import NamedPlugins
+from bayplan.answers.replay.outcome import OtherReplay, OtherReplays, Replays, StoppedBefore
+from bayplan.answers.replay.policies import Policy, other_policy, recorded_policy
+from bayplan.answers.replay.recorded_plugins import NamedPlugins, beside
 from bayplan.answers.replay.replay import Moment, Replayed
-from bayplan.answers.replay.wanted import WantedMoment, find
-from bayplan.answers.replay.why import AskedDecision, Why
-from bayplan.core.config import ConfigurationError, PluginLoadError
+from bayplan.answers.replay.wanted import WantedMoment, cluster_before, find
+from bayplan.answers.replay.why import AskedDecision, Moves, Why
+from bayplan.core.config import Catalog, ConfigurationError, PluginLoadError, load_plugins
+from bayplan.core.config.documents import Document
+from bayplan.core.config.loading import read_document_of
+from bayplan.core.versions import emulated_version, gates_of
 from bayplan.faces.asking.served_questions import PastQuestions
 from bayplan.foundations.bounded_files import UnusableFileError
 from bayplan.running.recording.files import Recording, RecordingError
 
-Subject = Literal["decision", "eviction"]
+Subject = Literal["decision", "eviction", "moves"]
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRecording:
-    """A recording, and the references to plugins that the user names: only these are ever loaded."""
+    """A recording, and the references to plugins that the user names: only these are ever loaded.
+
+    `references`: those that were recorded.
+    """
 
     path: str
     references: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options of commands that name the plugins."""
-        return tuple(each for reference in self.references for each in ("--plugin", reference))
+        return tuple(each("--plugin", self.references))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[list[Recording], NamedPlugins]]:
@@ -66,10 +87,17 @@ class AskingWhy(Question, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    about: Annotated[Subject, Meta(description="eviction: why the pod was evicted.")] = "decision"
+    about: Annotated[
+        Subject, Meta(description="eviction: why the pod was evicted. moves: each time that it was placed.")
+    ] = "decision"
 
-    def within(self, recording: NamedRecording, progress: Progress) -> Why:
+    def within(self, recording: NamedRecording, progress: Progress) -> Why | Moves:
         """Ask about a recording. Raises QuestionError."""
+        if self.about == "moves":
+            if self.at is not None:
+                raise QuestionError("at: with moves, the answer is about all times")
+            with recording.opened() as (runs, _):
+                return Moves.of(runs, pod_key(self.pod, self.namespace), progress)
         key, evicted, warnings = pod_key(self.pod, self.namespace), self.about == "eviction", list[str]()
         wanted = WantedMoment(self.at, None if evicted else key, key if evicted else None, option="at")
         with recording.opened() as (runs, named):
@@ -82,22 +110,84 @@ class AskingWhy(Question, frozen=True, kw_only=True):
     def arguments(self) -> Iterator[str]:
         """See Question."""
         yield from ("why", pod_key(self.pod, self.namespace), *option("--at", self.at))
-        yield from ("--evicted",) if self.about == "eviction" else ()
+        yield from (*flag("--evicted", self.about == "eviction"), *flag("--moved", self.about == "moves"))
 
 
 class Replaying(Question, frozen=True, kw_only=True):
-    """Make the decisions of the server's recording again, and return the first one that differs, with its causes."""
+    """Make the decisions of the server's recording again: return the first one that differs, with its causes.
+
+    With until, pod or preemptionOf, stop before that decision. With configuration, settings, emulatedVersion or
+    withPlugins, return what another policy would have decided at the same moments.
+    """
 
     name: ClassVar[str] = "replay"
+    until: Annotated[Name, Meta(description="Stop before the first decision after this time.")] | None = None
+    pod: Annotated[PodName, Meta(description="Stop before the last decision about this pod.")] | None = None
+    preemption_of: Annotated[PodName, Meta(description="Stop before the decision that evicted this pod.")] | None = None
+    namespace: Namespace = "default"
+    configuration: Annotated[ConfigurationObject, Meta(description="That of the other policy.")] | None = None
+    settings: Annotated[
+        tuple[Name, ...],
+        Meta(description="Settings of the other policy.", max_length=100, examples=[["NodeResourcesFit.weight=5"]]),
+    ] = ()
+    emulated_version: Annotated[Name, Meta(description="The Kubernetes version of the other policy.")] | None = None
+    with_plugins: Annotated[
+        bool, Meta(description="Whether the other policy has all plugins that the server was started with.")
+    ] = False
 
-    def within(self, recording: NamedRecording, progress: Progress) -> Replays:
+    def within(self, recording: NamedRecording, progress: Progress, shown: int) -> Answer:
         """Ask about a recording. Raises QuestionError."""
+        wanted = WantedMoment(self.until, self._key(self.pod), self._key(self.preemption_of), "until")
+        if wanted.pod and wanted.preemption_of:
+            raise QuestionError("pod and preemptionOf: expected only one of them")
+        if wanted.given and self._asks_another:
+            raise QuestionError("until, pod and preemptionOf stop a replay: not with another policy")
         with recording.opened() as (runs, named):
-            return Replays(tuple(_replayed(run, recorded_policy(run, named), progress) for run in runs))
+            if wanted.given:
+                notes: list[str] = []
+                decided = find(runs, wanted, notes.extend, progress)
+                cluster_before(decided.run, decided, named, notes.extend, progress)  # says whether it can be reached
+                return StoppedBefore(decided, tuple(f"warning: {each}" for each in notes))
+            if not self._asks_another:
+                return Replays(tuple(_replayed(run, recorded_policy(run, named), progress) for run in runs))
+            policies = [recorded_policy(run, named) for run in runs]
+            others = [self._other(policy, recording) for policy in policies]
+            asked = (ask_another(*each, progress) for each in zip(runs, policies, others, strict=True))
+            return OtherReplays(tuple(OtherReplay(found, problem, shown) for found, problem in asked))
+
+    @property
+    def _asks_another(self) -> bool:
+        return bool(self.configuration is not None or self.settings or self.emulated_version or self.with_plugins)
+
+    def _other(self, recorded: Policy, recording: NamedRecording) -> Policy:
+        """The other policy. Raises QuestionError, ConfigurationError or PluginLoadError."""
+        version, gates = self.emulated_version, recorded.gates
+        try:
+            gates = gates if version is None else gates_of(emulated_version(version))
+        except ValueError as error:
+            raise QuestionError(f"emulatedVersion: {error}") from None
+        plugins = beside(recorded.plugins, load_plugins(recording.others) if self.with_plugins else ())
+        policy, configuration = recorded, None
+        if self.configuration is not None:
+            document = Document(dict(self.configuration), "configuration")
+            configuration = read_document_of(document, Catalog(plugins, gates)).configuration
+        if configuration is not None or self.with_plugins or version is not None:
+            policy = other_policy(recorded, configuration, plugins, gates)
+        try:
+            changed = with_settings(policy.configuration, policy.plugins, self.settings, policy.gates)
+        except BacktestError as error:
+            raise QuestionError(str(error).replace("--set", "settings:", 1)) from None
+        return replace(policy, configuration=changed or policy.configuration)
+
+    def _key(self, pod: str | None) -> str | None:
+        return None if pod is None else pod_key(pod, self.namespace)
 
     def arguments(self) -> Iterator[str]:
         """See Question."""
-        yield "replay"
+        yield from ("replay", *option("--until", self.until), *option("--pod", self._key(self.pod)))
+        yield from option("--preemption-of", self._key(self.preemption_of))
+        yield from option("--config", None if self.configuration is None else CONFIG)
+        yield from (*each("--set", self.settings), *option("--emulated-version", self.emulated_version))
 
 
 def recording_questions(recording: NamedRecording) -> Mapping[str, type[Question]]:
@@ -106,7 +196,7 @@ def recording_questions(recording: NamedRecording) -> Mapping[str, type[Question
     class AskWhy(AskingWhy, frozen=True, kw_only=True):
         __doc__ = AskingWhy.__doc__
 
-        def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Why:
+        def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:
             """See Question. The cluster of `insight` doesn't matter, and the answer has no tables to cut."""
             del insight, shown
             return self.within(recording, progress)
@@ -118,14 +208,15 @@ def recording_questions(recording: NamedRecording) -> Mapping[str, type[Question
     class AskReplay(Replaying, frozen=True, kw_only=True):
         __doc__ = Replaying.__doc__
 
-        def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Replays:
-            """See Question. The cluster of `insight` doesn't matter, and the answer has no tables to cut."""
-            del insight, shown
-            return self.within(recording, progress)
+        def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:
+            """See Question. The cluster of `insight` doesn't matter."""
+            del insight
+            return self.within(recording, progress, shown)
 
         def arguments(self) -> Iterator[str]:
             """See Question."""
-            yield from (*super().arguments(), recording.path, *recording.options)
+            others = each("--plugin", recording.others if self.with_plugins else ())
+            yield from (*super().arguments(), recording.path, *recording.options, *others)
 
     return {each.name: each for each in (AskWhy, AskReplay)}
 
@@ -136,7 +227,7 @@ class RecordingQuestions(PastQuestions):
     def __init__(self, path: str, references: tuple[str, ...], insight: Insight, longest: float) -> None:
         others = NamedPlugins(references).others(Recording.runs(Path(path)))
         recorded = tuple(each for each in references if each not in others)
-        super().__init__(recording_questions(NamedRecording(path, recorded)), path, insight, longest)
+        super().__init__(recording_questions(NamedRecording(path, recorded, tuple(others))), path, insight, longest)
 
 
 def _replayed(run: Recording, policy: Policy, progress: Progress) -> Replayed:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.faces.cli.insight.follow_options import settings_option
 from bayplan.faces.cli.insight.messages import errors_reported, fail, warn
 from bayplan.faces.cli.replay_moments import moment_options
 from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
 
 if TYPE_CHECKING:
-    from bayplan.answers.replay.candidates import OtherDecisions
+    from bayplan.answers.insight.answers import Answer
     from bayplan.answers.replay.policies import Policy
     from bayplan.answers.replay.recorded_plugins import NamedPlugins
     from bayplan.answers.replay.replay import Replayed
@@ -40,6 +41,7 @@ EXIT_DIFFERENT = 1
     "same moments. A file, or a module. May be repeated."
 )
 @click.option("--emulated-version", "version", metavar="VERSION", help="Ask as another version of Kubernetes.")
+@settings_option
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="Differences to show; 0: all.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
 def replay(
@@ -52,6 +54,7 @@ def replay(
     config: str | None,
     plugins: tuple[str, ...],
     version: str | None,
+    settings: tuple[str, ...],
     limit: int,
     output: str,
 ) -> None:
@@ -80,11 +83,11 @@ def replay(
 
             Steps(runs[-1], recorded_policy(runs[-1], named)).run()
             return
-        if config is not None or others or version is not None:
+        if config is not None or others or version is not None or settings:
             if wanted.given:
                 raise click.UsageError("--until, --pod and --preemption-of stop a replay: not with another policy")
             for run in runs:
-                _ask_another(run, recorded_policy(run, named), (config, others, version), limit, output)
+                _ask_another(run, recorded_policy(run, named), (config, others, version, settings), limit, output)
         elif wanted.given:
             _stop_before(runs, wanted, named, snapshot, output)
         elif snapshot is not None:
@@ -146,82 +149,47 @@ def _list(runs: Sequence[Recording], output: str) -> None:
 def _stop_before(
     runs: Sequence[Recording], wanted: WantedMoment, named: NamedPlugins, snapshot: str | None, output: str
 ) -> None:
-    from bayplan.answers.replay.replay import told
+    from bayplan.answers.replay.outcome import StoppedBefore
     from bayplan.answers.replay.wanted import cluster_before, find
 
     decided = find(runs, wanted, warn)
     cluster = cluster_before(decided.run, decided, named, warn)
-    recorded = [{"pod": each.key, "decided": told(each, decided.preemptions)} for each in decided.pods]
+    saved = "  --save FILE writes the cluster as the scheduler knew it"
     if snapshot is not None:
         cluster.save(snapshot)
-    if output == "json":
-        document = {"number": decided.number, "time": decided.time.isoformat(), "decisions": recorded}
-        click.echo(json.dumps(document, indent=2))
-        return
-    click.echo(f"before decision {decided.number:,}, at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC")
-    for each in recorded:
-        click.echo(f"  pod {each['pod']}: {each['decided']}")
-    if snapshot is not None:
         question = f"bayplan explain {decided.pods[0].key} --from {snapshot}"
-        click.echo(f"  {snapshot} has the cluster as the scheduler knew it: {question}")
-    else:
-        click.echo("  --save FILE writes the cluster as the scheduler knew it")
+        saved = f"  {snapshot} has the cluster as the scheduler knew it: {question}"
+    _show(StoppedBefore(decided, (saved,)), output)
 
 
 def _ask_another(
     recording: Recording,
     policy: Policy,
-    another: tuple[str | None, tuple[str, ...], str | None],
+    another: tuple[str | None, tuple[str, ...], str | None, tuple[str, ...]],
     limit: int,
     output: str,
 ) -> None:
-    from bayplan.answers.replay.candidates import OtherPolicy
+    from bayplan.answers.replay.candidates import ask_another
+    from bayplan.answers.replay.outcome import OtherReplay
 
-    candidate = OtherPolicy(_other_policy(policy, *another))
-    replayed = policy.replay(recording).run(candidate.visit)
-    if replayed.difference is not None:
-        fail(
-            f"decision {replayed.difference.number:,} can't be made again, so that the cluster isn't known from there: "
-            f"`bayplan replay {recording.source}` says why"
-        )
-    found = candidate.found
-    if output == "json":
-        import msgspec
-
-        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
-        return
-    for line in _other_lines(found, limit):
-        click.echo(line)
-    if replayed.problem:
-        fail(replayed.problem)
+    found, problem = ask_another(recording, policy, _other_policy(policy, *another))
+    _show(OtherReplay(found, problem, limit), output)
+    if problem and output != "json":
+        fail(problem)
 
 
-def _other_policy(policy: Policy, config: str | None, references: tuple[str, ...], version: str | None) -> Policy:
-    from bayplan.answers.replay.policies import other_policy
+def _show(found: Answer, output: str) -> None:
+    """Print an answer. Its lines aren't wrapped."""
+    click.echo(json.dumps(found.to_dict(), indent=2) if output == "json" else found.text(width=10_000).rstrip("\n"))
+
+
+def _other_policy(
+    policy: Policy, config: str | None, references: tuple[str, ...], version: str | None, settings: tuple[str, ...]
+) -> Policy:
     from bayplan.core.versions import gates_of
     from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_version
+    from bayplan.faces.cli.insight.follow_options import changed_policy
 
     gates = policy.gates if version is None else gates_of(read_version(version))
-    return other_policy(policy, *read_scheduler(config, references, (), gates.version, policy.plugins), gates)
-
-
-def _other_lines(found: OtherDecisions, limit: int) -> list[str]:
-    lines = [
-        f"{found.asked:,} pods were decided about. The other policy would have",
-        f"  chosen the same node, or one as good:  {found.same:>9,}{_share(found.same, found.asked)}",
-        f"  chosen another node:                   {found.other_node:>9,}{_share(found.other_node, found.asked)}",
-        f"  placed pods that were not placed:      {found.placed:>9,}{_share(found.placed, found.asked)}",
-        f"  not placed pods that were placed:      {found.not_placed:>9,}{_share(found.not_placed, found.asked)}",
-    ]
-    if found.no_profile:
-        lines.append(f"  no profile for them:                   {found.no_profile:>9,}")
-    shown = found.differences[: limit or None]
-    lines += [f"{each.time:%H:%M:%S} pod {each.pod}: {each.recorded} -> {each.other}" for each in shown]
-    more = found.other_node + found.placed + found.not_placed - len(shown)
-    if more:
-        lines.append(f"... and {more:,} more; --limit 0 shows them")
-    return lines
-
-
-def _share(part: int, whole: int) -> str:
-    return f"  {part / whole:.1%}" if whole else ""
+    given = read_scheduler(config, references, (), gates.version, policy.plugins)
+    return changed_policy(policy, given if given != (None, ()) or version is not None else None, settings, gates)

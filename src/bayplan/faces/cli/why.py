@@ -48,16 +48,14 @@ def why(
     with errors_reported():
         from bayplan.answers.replay.recorded_plugins import NamedPlugins
         from bayplan.answers.replay.wanted import WantedMoment, find, qualified
-        from bayplan.answers.replay.why import moved as moved_line
-        from bayplan.answers.replay.why import moves
+        from bayplan.answers.replay.why import Moves
         from bayplan.running.recording.files import Recording
 
         runs, named = Recording.runs(recording), NamedPlugins(plugins)
         key = qualified(pod)
         assert key is not None
         if moved:
-            for decided, node in moves(runs, key):
-                click.echo(moved_line(decided, key, node))
+            show(Moves.of(runs, key), output)
             return
         if others := named.others(runs):
             fail(f"--plugin {others[0]}: the recording has no such plugin; `bayplan replay` asks other ones")

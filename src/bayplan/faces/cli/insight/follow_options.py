@@ -105,7 +105,7 @@ def follow_options(command: Command) -> Command:
                 return command(Followed(source, *configured, seed, gates, moment, references=plugins), **others)
             policy, given = recorded, scheduler != (None, ()) or gates is not None
             if given or settings:
-                policy = _other(recorded, scheduler if given else None, settings, gates)
+                policy = changed_policy(recorded, scheduler if given else None, settings, gates)
             other = policy if given or settings else None
             followed = Followed(
                 source, policy.configuration, policy.plugins, seed, policy.gates, moment, other, plugins
@@ -132,7 +132,9 @@ def _with_settings(scheduler: _Scheduler, settings: Sequence[str], gates: Featur
         fail(str(error))
 
 
-def _other(recorded: Policy, given: _Scheduler | None, settings: Sequence[str], gates: FeatureGates | None) -> Policy:
+def changed_policy(
+    recorded: Policy, given: _Scheduler | None, settings: Sequence[str], gates: FeatureGates | None
+) -> Policy:
     """What the user gave, in place of a recorded policy."""
     from bayplan.answers.replay.policies import Policy, other_policy
 
