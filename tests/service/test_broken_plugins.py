@@ -6,7 +6,7 @@ from tests.support.stories import in_virtual_time, scheduling
 from tests.support.tables import cases
 
 from bayplan.core.framework.interface import Plugin
-from bayplan.core.framework.status import SKIP
+from bayplan.core.framework.status import SKIP, Code, Status
 from bayplan.testing.builders import make_node
 
 
@@ -91,6 +91,18 @@ def breaks():
     raise KeyError("missing")
 
 
+class Odd:
+    """A value that can be neither shown nor compared."""
+
+    __hash__ = None
+
+    def __repr__(self):
+        raise ValueError("no repr")
+
+    def __eq__(self, other):
+        raise ValueError("no eq")
+
+
 def notes(here, reason):
     events = [sent.document for sent in here.client.transport.sent("create", "events")]
     return [event["note"] for event in events if (event["reason"], event["regarding"]["name"]) == (reason, "unlucky")]
@@ -114,7 +126,16 @@ def told(plugins, *names):
     return in_virtual_time(story())
 
 
-@cases("behave", {"raises": breaks, "float": lambda: 3.5, "object": object})
+@cases(
+    "behave",
+    {
+        "raises": breaks,
+        "float": lambda: 3.5,
+        "object": object,
+        "odd object": Odd,
+        "odd reason": lambda: Status(Code.UNSCHEDULABLE, (Odd(),)),
+    },
+)
 @pytest.mark.parametrize(
     "plugin",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import signal
 from collections import Counter
@@ -13,7 +14,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_TEXT = 500
 _PLUGINS = str(Path(__file__).parents[1] / "core" / "plugins")
-_CALLERS = (str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent), "<frozen")
+_CALLERS = (str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent), inspect.__file__, "<frozen")
 
 
 class Failures:
@@ -60,12 +61,28 @@ class Failures:
 def described(error: BaseException) -> str:
     """Return the type and the message of an exception, as one line."""
     try:
-        text = " ".join(str(error).split())
+        text = _line(str(error))
     except BaseException:  # noqa: BLE001 - `__str__` may be a plugin's
         text = "(the message cannot be read)"
-    if len(text) > _LONGEST_TEXT:
-        text = f"{text[:_LONGEST_TEXT]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shown(value: object) -> str:
+    """Return a value of a plugin's for a message, as one line: its `repr`, or its type if that fails."""
+    try:
+        return _line(repr(value))
+    except BaseException:  # noqa: BLE001 - `__repr__` may be a plugin's
+        return f"an object of the type {type(value).__name__}"
+
+
+def printable(text: str) -> str:
+    """Return a text without halves of characters, which no file and no terminal takes, as a plain str."""
+    return str.encode(text, errors="backslashreplace").decode()
+
+
+def _line(text: str) -> str:
+    text = " ".join(printable(text).split())
+    return f"{text[:_LONGEST_TEXT]}..." if len(text) > _LONGEST_TEXT else text
 
 
 def drop_callers(error: BaseException) -> bool:

@@ -114,8 +114,10 @@ class Replay:
     def run(self, visit: Visit | None = None, *, segment: int = 0) -> Replayed:
         """Replay up to the first difference, the end, or where `visit` says. `segment`: the first one that is read."""
         try:
-            asyncio.get_running_loop()
+            within = asyncio.get_running_loop()
         except RuntimeError:
+            within = None
+        if within is None:
             return asyncio.run(self._run(visit, segment))  # plugins may make futures, for which a loop has to be there
         with ThreadPoolExecutor(1, "replay") as pool:
             return pool.submit(asyncio.run, self._run(visit, segment)).result()

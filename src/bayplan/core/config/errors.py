@@ -34,9 +34,9 @@ class PluginLoadError(ValueError):
         """
         if is_ctrl_c(error):
             raise error
-        drop_callers(error)
         message = f"{what}: {described(error)}"
-        Failures().record(what, error, message=message)
+        if drop_callers(error):
+            Failures().record(what, error, message=message)
         return cls(message)
 
 

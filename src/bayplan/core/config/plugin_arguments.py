@@ -94,7 +94,11 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
     if not isinstance(extra, type):
         return None
     offered = {"handle"} if extra.arguments is None else {"handle", "args"}
-    for parameter in inspect.signature(extra).parameters.values():
+    try:
+        parameters = inspect.signature(extra).parameters
+    except BaseException as error:
+        raise PluginLoadError.of(f"plugin {extra.name!r}: __init__ can't be looked at", error) from error
+    for parameter in parameters.values():
         optional = parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
         if parameter.default is parameter.empty and not optional and parameter.name not in offered:
             raise PluginLoadError(

@@ -88,6 +88,16 @@ def _load(reference: str) -> list[ExtraPlugin]:
         return [load_installed(entry)]
     place, name = _split(reference)
     module = _import_file(Path(place)) if place.endswith(".py") or "/" in place else _import_module(place)
+    try:
+        return _chosen(module, place, name)
+    except PluginLoadError:
+        raise
+    except BaseException as error:  # of a value that raises when it is looked at
+        raise _explain(place, error) from error
+
+
+def _chosen(module: ModuleType, place: str, name: str) -> list[ExtraPlugin]:
+    """The plugins of a module, or the one with this name. Raises PluginLoadError, and what values of the module do."""
     found = _plugins_in(module)
     if not found:
         raise PluginLoadError(f"{place}: has no plugin: expected {_EXPECTED}")
@@ -172,7 +182,7 @@ def _installed() -> str:
 
 def _explain(place: str, error: BaseException) -> PluginLoadError:
     if isinstance(error, SyntaxError):
-        return PluginLoadError(f"{place}: line {error.lineno}: {error.msg}")
+        return PluginLoadError(f"{place}: {f'line {error.lineno}: ' if error.lineno else ''}{error.msg}")
     known = isinstance(error, InvalidPlugin)
     if not known:
         PluginLoadError.of(f"{place} cannot be imported", error)  # logs it

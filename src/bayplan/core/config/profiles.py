@@ -30,6 +30,7 @@ from bayplan.core.plugins.arguments import NodeResourcesFitArgs
 from bayplan.core.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.core.plugins.registry import PLUGINS
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
+from bayplan.foundations.failures import shown
 
 __all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile"]
 
@@ -150,11 +151,15 @@ def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle, gates: Feature
     """A plugin of the user's. Raises PluginLoadError."""
     if not isinstance(extra, type):
         return extra
-    arguments: dict[str, Any] = _services_for(extra, handle, gates)
-    if extra.name in plan.arguments:
-        arguments["args"] = plan.arguments[extra.name]
     try:
+        arguments: dict[str, Any] = _services_for(extra, handle, gates)
+        if extra.name in plan.arguments:
+            arguments["args"] = plan.arguments[extra.name]
         plugin = extra(**arguments)
+        if not isinstance(plugin, extra) or plugin.name != extra.name:
+            raise PluginLoadError(f"plugin {extra.name!r} becomes {shown(plugin)}, expected a plugin of that name")
+    except PluginLoadError:
+        raise
     except BaseException as error:
         raise PluginLoadError.of(f"plugin {extra.name!r} failed to start", error) from error
     if implements(plugin, EnqueueExtensions):

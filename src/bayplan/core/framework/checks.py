@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import is_dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from bayplan.core.api.kinds import kind_of
 from bayplan.core.framework import gangs, interface
-from bayplan.core.framework.events import ANY, ClusterEvent, EventHint
+from bayplan.core.framework.events import ANY, Action, ClusterEvent, EventHint, Topics
 from bayplan.core.framework.functions import InvalidPlugin
 from bayplan.core.framework.interface import Plugin
-from bayplan.foundations.failures import described, is_ctrl_c
+from bayplan.foundations.failures import described, is_ctrl_c, shown
 
 _FORMS = {
     form: tuple(name for name, method in vars(form).items() if inspect.isfunction(method) and not name.startswith("_"))
@@ -28,6 +29,8 @@ _METHODS = {
     for name in names
 }
 """Every method that an extension point calls, with its parameter names."""
+_MOST_HINTS = 1000
+_MOST_WEIGHT = 2**31 - 1
 _MAY_BE_ASYNC = {"pre_bind", "bind"}
 _MUST_BE_ASYNC = {"background"}
 _UPSTREAM_NAMES = {
@@ -49,7 +52,12 @@ def check_plugin(plugin: type[Plugin] | Plugin) -> None:
     cls = plugin if isinstance(plugin, type) else type(plugin)
     if not getattr(plugin, "name", "") or not isinstance(plugin.name, str):
         raise InvalidPlugin(f"plugin class {cls.__name__} has no `name`: set it to the plugin's name in configuration")
-    methods = [name for name in _METHODS if callable(getattr(cls, name, None))]
+    methods = [name for name in _METHODS if getattr(cls, name, None) is not None]
+    weight = getattr(plugin, "weight", 1)
+    if type(weight) is not int or not 0 < weight <= _MOST_WEIGHT:
+        raise InvalidPlugin(f"plugin {plugin.name!r}: its weight is {shown(weight)}, expected a positive integer")
+    if not isinstance(plugin.reads_pods, bool):
+        raise InvalidPlugin(f"plugin {plugin.name!r}: reads_pods is {shown(plugin.reads_pods)}, expected True or False")
     for name in dir(cls):
         expected = _EXPECTED_NAMES.get(name.replace("_", "").lower())
         if expected not in {None, name} and not name.startswith("_") and callable(getattr(cls, name)):
@@ -71,15 +79,17 @@ def check_plugin(plugin: type[Plugin] | Plugin) -> None:
 def check_events(plugin: Any) -> None:
     """Raise InvalidPlugin if the plugin's `events` fails, or yields something other than valid EventHints."""
     try:
-        hints = list(plugin.events())
+        hints = list(islice(plugin.events(), _MOST_HINTS + 1))
     except BaseException as error:
         if is_ctrl_c(error):
             raise
         raise InvalidPlugin(f"plugin {plugin.name!r}: events failed: {described(error)}") from error
+    if len(hints) > _MOST_HINTS:
+        raise InvalidPlugin(f"plugin {plugin.name!r}: events yields more than {_MOST_HINTS} hints")
     for hint in hints:
-        if not isinstance(hint, EventHint) or not isinstance(hint.event, ClusterEvent):
+        if not _is_hint(hint):
             raise InvalidPlugin(
-                f"plugin {plugin.name!r}: events yielded {hint!r}, "
+                f"plugin {plugin.name!r}: events yielded {shown(hint)}, "
                 "expected an EventHint(ClusterEvent(resource, action), hint)"
             )
         if hint.event.resource != ANY:
@@ -89,17 +99,30 @@ def check_events(plugin: Any) -> None:
                 raise InvalidPlugin(f"plugin {plugin.name!r}: events: {error}") from None
 
 
+def _is_hint(hint: Any) -> bool:
+    return (
+        isinstance(hint, EventHint)
+        and isinstance(hint.event, ClusterEvent)
+        and (type(hint.event.resource), type(hint.event.action)) == (str, Action)
+        and (hint.hint is None or callable(hint.hint))
+        and (hint.topics is None or isinstance(hint.topics, Topics))
+        and (hint.still_gated is None or callable(hint.still_gated))
+    )
+
+
 def _check_arguments(plugin: type[Plugin] | Plugin) -> None:
     type_ = plugin.arguments
     if type_ is None or (isinstance(type_, type) and (issubclass(type_, msgspec.Struct) or is_dataclass(type_))):
         return
     raise InvalidPlugin(
-        f"plugin {plugin.name!r}: `arguments` is {type_!r}, expected a type: a msgspec.Struct or a dataclass"
+        f"plugin {plugin.name!r}: `arguments` is {shown(type_)}, expected a type: a msgspec.Struct or a dataclass"
     )
 
 
 def _check_method(plugin: str, name: str, method: Any) -> None:
     arguments = _METHODS[name]
+    if not callable(method):
+        raise InvalidPlugin(f"plugin {plugin!r}: {name} is {shown(method)}, expected a method")
     if name in _MUST_BE_ASYNC and not inspect.iscoroutinefunction(method):
         raise InvalidPlugin(f"plugin {plugin!r}: {name} runs as a background task: make it an `async def`")
     if name not in _MAY_BE_ASYNC | _MUST_BE_ASYNC and inspect.iscoroutinefunction(method):

@@ -10,8 +10,10 @@ The extension points about gangs are in `gangs`. Mirrors k8s.io/kube-scheduler/f
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -27,6 +29,7 @@ from bayplan.core.framework.plugin import Plugin as Plugin  # noqa: PLC0414 - re
 from bayplan.core.framework.remedies import Details
 from bayplan.core.framework.status import PluginError, Status
 from bayplan.core.framework.verdicts import Diagnosis, Rejections, Verdicts
+from bayplan.foundations.failures import shown
 
 MAX_NODE_SCORE = 100
 """Scores are from 0 to this value after normalization, before weights are applied."""
@@ -83,9 +86,14 @@ def _cloned(key: Hashable, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """Returned by PreFilter: only these nodes are candidates."""
+    """Returned by PreFilter: only these nodes are candidates. Raises TypeError for other names than str."""
 
     names: frozenset[str]
+
+    def __post_init__(self) -> None:
+        """Check what a plugin has passed."""
+        if not isinstance(self.names, AbstractSet) or not all(type(name) is str for name in self.names):
+            raise TypeError(f"NodeNames({shown(self.names)}): give NodeNames a frozenset of node names")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +102,32 @@ class Wait:
 
     seconds: float
 
+    def __post_init__(self) -> None:
+        """Check what a plugin has passed."""
+        if not isinstance(self.seconds, int | float) or not 0 <= self.seconds < math.inf:
+            raise TypeError(f"Wait({shown(self.seconds)}): expected a number of seconds")
+
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
     """The result of PostFilter for a pod without feasible nodes.
 
     `nominated_node`: the node that the pod fits on once `victims` are deleted; "" clears the pod's nomination, None
-    keeps it.
+    keeps it. Raises TypeError for values of other types.
     """
 
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what a plugin has passed."""
+        if not isinstance(self.status, Status) or not isinstance(self.nominated_node, str | None):
+            raise TypeError(
+                f"PostFilterResult({shown(self.status)}, {shown(self.nominated_node)}): expected a Status and a name"
+            )
+        if type(self.victims) is not tuple or not all(isinstance(victim, PodInfo) for victim in self.victims):
+            raise TypeError(f"the victims of a PostFilterResult are {shown(self.victims)}, expected a tuple of PodInfo")
 
 
 class FailedPreemption(NamedTuple):

@@ -20,6 +20,7 @@ from bayplan.core.framework.gangs import Gang, NormalizePlacementScores, Placeme
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.runner import checked, integer
 from bayplan.core.framework.status import Code, PluginError, Status
+from bayplan.foundations.failures import shown
 
 NO_PLACEMENTS = Status.unschedulable("no feasible placements found")
 
@@ -36,7 +37,7 @@ def generate_placements(profile: Profile, gang: Gang, nodes: Nodes) -> Sequence[
                 raise PluginError(plugin.name, "PlacementGenerate", found.message or str(found.code))
             return found.by(plugin.name)
         if found is not None and not all(isinstance(each, Placement) for each in found):
-            raise PluginError(plugin.name, "PlacementGenerate", f"returned {found!r}, expected Placements")
+            raise PluginError(plugin.name, "PlacementGenerate", f"returned {shown(found)}, expected Placements")
         return NO_PLACEMENTS.by(plugin.name) if found is not None and not found else found
     return None
 

@@ -30,6 +30,7 @@ from bayplan.core.framework.interface import (
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.status import Code, PluginError, Status, success
 from bayplan.core.framework.verdicts import Diagnosis, Rejections, Verdicts
+from bayplan.foundations.failures import shown
 
 _SUCCESS = Status(Code.SUCCESS)
 
@@ -162,7 +163,7 @@ def run_post_filter(
         if isinstance(result, Shortlist):
             result = yield from _choose(plugin, cycle, pod, result, ask_extenders=ask_extenders)
         if not isinstance(result, PostFilterResult):
-            raise PluginError(plugin.name, "PostFilter", f"returned {result!r}, expected a PostFilterResult")
+            raise PluginError(plugin.name, "PostFilter", f"returned {shown(result)}, expected a PostFilterResult")
         result = PostFilterResult(result.status.by(plugin.name), result.nominated_node, result.victims)
         if result.status.code is not Code.UNSCHEDULABLE:
             return result
@@ -262,7 +263,7 @@ def status_of(answer: object, plugin: Any, point: str) -> Status:
         return Status(Code.UNSCHEDULABLE, (answer,), plugin.name)
     if isinstance(answer, Status):
         return answer.by(plugin.name)
-    raise PluginError(plugin.name, point, f"returned {answer!r}; expected None, a reason (str) or a Status")
+    raise PluginError(plugin.name, point, f"returned {shown(answer)}; expected None, a reason (str) or a Status")
 
 
 def failure(status: Status, point: str) -> PluginError:
@@ -288,7 +289,7 @@ def integer(score: Any, plugin: Any, point: str) -> int:
     """Return a score as an int. Raises PluginError if it is neither an int nor an integer of NumPy."""
     if not isinstance(score, _INTEGERS):
         hint = _ROUND_IT if isinstance(score, float | np.floating) else ""
-        raise PluginError(plugin.name, point, f"expected an integer, got {score!r}{hint}")
+        raise PluginError(plugin.name, point, f"expected an integer, got {shown(score)}{hint}")
     value = int(score)
     if not -_TOO_LARGE <= value < _TOO_LARGE:
         raise PluginError(plugin.name, point, f"expected an integer of 64 bits, got {value}")

@@ -14,7 +14,7 @@ from bayplan.core.api.labels import InvalidSelector
 from bayplan.core.api.objects import UndecodableObject
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.framework.cycle_data import MissingCycleData
-from bayplan.foundations.failures import Failures, described, drop_callers, is_ctrl_c
+from bayplan.foundations.failures import Failures, described, drop_callers, is_ctrl_c, printable, shown
 
 _INVALID = (InvalidSelector, InvalidQuantity, UndecodableObject)
 """Errors of objects: whoever wrote the object has to correct it, and no plugin."""
@@ -43,11 +43,27 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A code with its reasons. `plugin`: the plugin that returned it, which the runner fills in."""
+    """A code with its reasons. `plugin`: the plugin that returned it, which the runner fills in.
+
+    Raises TypeError for anything else: in the plugin, so that the error has its line.
+    """
 
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what a plugin may have passed."""
+        if type(self.code) is not Code or type(self.plugin) is not str:
+            raise TypeError(f"Status({shown(self.code)}, plugin={shown(self.plugin)}): expected a Code and a name")
+        if type(self.reasons) is not tuple:
+            raise TypeError(f"the reasons of a Status are {shown(self.reasons)}, expected a tuple of str")
+        for reason in self.reasons:
+            if type(reason) is not str or not reason.isascii():
+                if not isinstance(reason, str):
+                    raise TypeError(f"a reason of a Status is {shown(reason)}, expected a str")
+                object.__setattr__(self, "reasons", tuple(map(printable, self.reasons)))
+                return
 
     @classmethod
     def unschedulable(cls, *reasons: str) -> Status:
@@ -146,9 +162,9 @@ class PluginError(Exception):
     def record(self, failures: Failures, about: object = "") -> None:
         """Record the failure. `about`: the pod, for the log.
 
-        The log has the plugin's frames if it raised an exception, except for data that a wrong profile leaves missing,
-        and for values of an object that can't be read.
+        The log has the plugin's frames if there are some, except for data that a wrong profile leaves missing, and for
+        values of an object that can't be read.
         """
         work, cause = f"plugin {self.plugin} in {self.point}", self.__cause__
-        expected = cause is None or isinstance(cause, (MissingCycleData, *_INVALID))
+        expected = cause is None or isinstance(cause, (MissingCycleData, *_INVALID)) or not drop_callers(cause)
         failures.record(work, cause or self, about, message=str(self), expected=expected)

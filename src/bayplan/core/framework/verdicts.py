@@ -14,6 +14,7 @@ import numpy as np
 from bayplan.core.cluster.columns import Bool, Int32, Rows, locked
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.framework.status import Code, PluginError, Status
+from bayplan.foundations.failures import shown
 
 _SUCCESS = Status(Code.SUCCESS)
 
@@ -27,6 +28,13 @@ class Rejections:
 
     index: Int32
     statuses: Sequence[Status]
+
+    def __post_init__(self) -> None:
+        """Check what a plugin has passed. Raises TypeError."""
+        if not isinstance(self.index, np.ndarray) or self.index.ndim != 1 or self.index.dtype.kind not in "iu":
+            raise TypeError(f"the index of Rejections is {shown(self.index)}, expected an array of integers")
+        if not isinstance(self.statuses, Sequence) or not all(isinstance(each, Status) for each in self.statuses):
+            raise TypeError(f"the statuses of Rejections are {shown(self.statuses)}, expected a tuple of Status")
 
     @classmethod
     def where(cls, mask: Bool, answer: Status | str) -> Rejections:
@@ -86,6 +94,10 @@ class Verdicts:
         if not np.count_nonzero(rejected):  # `any` takes several times as long
             return
         index = rejections.index.astype(np.int32, casting="same_kind")  # a copy: the plugin may use its array again
+        if (last := index[index.argmax()]) > len(rejections.statuses):  # `max` takes several times as long
+            raise PluginError(
+                plugin, "Filter", f"the index has {last}, but there are {len(rejections.statuses)} statuses"
+            )
         self._rejected.append((index, rejected, len(self.table) - 1))
         self.table.extend(status.by(plugin) for status in rejections.statuses)
         self.feasible_mask ^= rejected

@@ -31,7 +31,7 @@ from bayplan.core.framework.status import PluginError
 from bayplan.core.queue.in_flight import Happened
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.unschedulable import Rejector, Topic
-from bayplan.foundations.failures import Failures
+from bayplan.foundations.failures import Failures, shown
 from bayplan.foundations.log_fields import about_pod
 
 
@@ -234,7 +234,7 @@ class Hints:
         else:
             if isinstance(answer, Hint):
                 return answer is Hint.QUEUE
-            problem = f"returned {answer!r}, expected Hint.QUEUE or Hint.SKIP"
+            problem = f"returned {shown(answer)}, expected Hint.QUEUE or Hint.SKIP"
             failure = PluginError(plugin, f"the hint for {event.label}", problem)
         failure.record(self._failures, f"pod {about_pod(pod)}")
         return True

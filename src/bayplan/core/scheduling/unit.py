@@ -10,6 +10,7 @@ from bayplan.core.framework.calling import call
 from bayplan.core.framework.gangs import Gang, GangOf
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.status import PluginError
+from bayplan.foundations.failures import shown
 
 
 class Unit(NamedTuple):
@@ -44,5 +45,5 @@ def unit_of(pod: PodInfo, profile: Profile, pending: Callable[[str], PodInfo | N
                 found = (pending(member.uid) for member in gang.members)
                 return Unit(pod, gang, plugin, tuple(member for member in found if member is not None))
             if gang is not None:
-                raise PluginError(plugin.name, "GangOf", f"answered {gang!r}, expected a Gang or None")
+                raise PluginError(plugin.name, "GangOf", f"answered {shown(gang)}, expected a Gang or None")
     return Unit(pod)

@@ -77,6 +77,8 @@ class Keys:
                 return last
             hash((signature, values))
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
+            signature = None
+        if signature is None:
             signature = _declared(self._signing, "sign", Sign.__name__, pod)
             values = _declared(self._resting, "rests_on", RestsOn.__name__, pod, nodes)
         return self._key(signature, values, recurring=recurring)
@@ -148,7 +150,8 @@ def _without(apart: AbstractSet[str], plugins: Sequence[Any], values: Values) ->
 
 
 def _hashable(method: Callable[..., Hashable], *arguments: Any) -> Hashable:
-    """Return what a method returns. Raises TypeError if it is not hashable."""
+    """Return what a method returns. Raises TypeError if it is not hashable, and what its own methods raise."""
     value = method(*arguments)
     hash(value)
+    bool(value == ())
     return value
