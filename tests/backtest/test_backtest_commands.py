@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 import sys
 
 import pytest
@@ -15,6 +16,7 @@ from bayplan.answers.simulation.happenings import PodArrives
 from bayplan.answers.simulation.world import World
 from bayplan.core.versions import gates_of, with_gangs
 from bayplan.faces.cli.insight.cluster_options import with_names
+from bayplan.foundations.file_replacement import PRIVATE
 from bayplan.testing import make_pod
 
 PREFER = """
@@ -75,6 +77,10 @@ def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
     assert "<td>nodes, average</td><td>4</td>" in page
     assert '<html lang="en">' in page
     assert "prefers-color-scheme: dark" in page
+    assert '"background": "transparent"' in page  # the plots have the colors of the page
+    assert '"renderer": "svg"' in page
+    assert page.count('"currentColor"') > 5
+    assert stat.S_IMODE(path.stat().st_mode) == PRIVATE
     assert tags.index("<details><summary>Details</summary>") < tags.index("<pre")  # folded
     assert re.search(r'"time": "20\d\d-\d\d-\d\dT', page)
     assert '"time:T"' not in page
@@ -140,10 +146,12 @@ def test_json_has_what_the_table_has(folder):
 
 def test_simulate_shows_what_came_of_it(folder, tmp_path):
     placements = tmp_path / "placements.csv"
+    placements.touch(0o644)
     done = bayplan("simulate", "--history", folder, "--placements", placements, "-o", "json")
     found = json.loads(done.stdout)
     assert (found["placed"], found["neverPlaced"], found["mostNodes"]) == (8, 0, 4)
     assert len(found["curve"]) > 100
+    assert stat.S_IMODE(placements.stat().st_mode) == PRIVATE
     lines = placements.read_text().splitlines()
     assert lines[0] == "seconds,pod,node,wait_seconds"
     assert len(lines) == 9

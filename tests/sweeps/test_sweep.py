@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from bayplan.answers.sweeps.plan import grid, read_plan
 from bayplan.answers.sweeps.sweep import ranked
 from bayplan.core.config import load_configuration
 from bayplan.faces.cli import main
+from bayplan.foundations.file_replacement import PRIVATE
 from bayplan.testing import make_pod
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +160,7 @@ def test_report_has_both_objectives(folder):
     pytest.importorskip("altair")
     sweep(write(folder), "--jobs", 1, "--report", folder / "pareto.html")
     page = (folder / "pareto.html").read_text()
+    assert stat.S_IMODE((folder / "pareto.html").stat().st_mode) == PRIVATE
     assert "empty_nodes_average" in page
     assert "largest_zone_share" in page
 

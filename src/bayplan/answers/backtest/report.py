@@ -16,7 +16,17 @@ from bayplan.answers.simulation.meter import CurvePoint, Summary
 
 _WIDTH, _HEIGHT = 900, 200
 _COLORS = "#9aa0a6", "#1f77b4", "#e45756"
-"""Of what was recorded, of now, and of the candidate."""
+"""Of what was recorded, of now, and of the candidate. They can be told apart on white and on black."""
+_INK = "currentColor"
+"""The color of the page's text, light or dark. Only SVG has it, a canvas doesn't."""
+_FOLLOWING = {
+    "axis": {"labelColor": _INK, "titleColor": _INK, "domainColor": _INK, "tickColor": _INK, "gridColor": _INK}
+    | {"gridOpacity": 0.15},
+    "legend": {"labelColor": _INK, "titleColor": _INK},
+    "title": {"color": _INK},
+    "view": {"stroke": _INK, "strokeOpacity": 0.3},
+}
+"""What of a plot has the colors of its page."""
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -36,7 +46,6 @@ h1 { font-size: 1.5em; overflow-wrap: anywhere; } h2 { font-size: 1.15em; margin
 table { border-collapse: collapse; } td, th { padding: .25em 1.2em .25em 0; text-align: right; }
 td:first-child, th:first-child { text-align: left; white-space: pre; } tr { border-bottom: 1px solid var(--line); }
 pre, .plots { overflow-x: auto; } pre { font-size: 12px; }
-.plots { background: #fff; border-radius: 6px; padding: .5em; }
 summary { cursor: pointer; margin-top: 2em; font-size: 1.15em; font-weight: 700; }
 </style>
 </head>
@@ -104,7 +113,8 @@ def page(
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    drawn = plots.to_html(inline=True, fullhtml=False, output_div="plots")
+    plots = plots.configure(background="transparent", **_FOLLOWING)
+    drawn = plots.to_html(inline=True, fullhtml=False, output_div="plots", embed_options={"renderer": "svg"})
     shown = {"title": texts.title, "lead": texts.lead, "verdict": texts.verdict, "heading": heading}
     return environment.from_string(_PAGE).render(**shown, rows=rows, plots=drawn, details=details) + "\n"
 

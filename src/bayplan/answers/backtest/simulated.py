@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from codecs import getwriter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -103,8 +104,8 @@ class Simulated(Answer):
 class Placements(Follower):
     """Writes every placement to a file in CSV as it happens: seconds, pod, node, and how long the pod waited."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._writer = csv.writer(file)
+    def __init__(self, file: BinaryIO) -> None:
+        self._writer = csv.writer(getwriter("utf-8")(file))
         self._writer.writerow(["seconds", "pod", "node", "wait_seconds"])
         self._timeline: Timeline | None = None
 
@@ -123,7 +124,7 @@ def simulated(
     history: History,
     ahead: Lookahead,
     run: SimulationRun,
-    placements: TextIO | None = None,
+    placements: BinaryIO | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Simulated:
     """Simulate a history. `placements`: a file to write them to. Raises BacktestError for nothing to simulate."""
@@ -131,6 +132,8 @@ def simulated(
         raise BacktestError(f"{history.source} has no length: all that it says is from one moment")
     followers = () if placements is None else (Placements(placements),)
     result = simulate(history, ahead, run, lambda done: progress(f"{done:.0%} of the history"), followers)
+    if placements is not None:
+        placements.flush()  # a process with limits ends without doing that
     return Simulated(
         source=history.source,
         begin=f"{history.begin:%Y-%m-%d %H:%M} UTC",

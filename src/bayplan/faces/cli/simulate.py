@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 
 import click
 
@@ -11,6 +10,7 @@ from bayplan.faces.cli.backtest_options import BacktestOptions, backtest_options
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.foundations.file_replacement import replacing
 
 
 @click.command()
@@ -40,7 +40,7 @@ def simulate(
     with interruptible("Simulating") as progress:
         history, ahead = asked.history(run)
         try:
-            with nullcontext() if placements is None else Path(placements).open("w", newline="") as file:
+            with nullcontext() if placements is None else replacing(placements, private=True) as file:
                 found = asked.limited(
                     lambda tell: simulated(history, ahead, run, file, tell), own, progress, "the scheduler"
                 )
