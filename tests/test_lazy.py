@@ -74,3 +74,32 @@ def test_lightkube_is_as_always_for_users_of_bayplan(run):
         "import bayplan.core.api.objects, lightkube; print(lightkube.Client.__name__, len(lightkube.__all__) > 5)"
     )
     assert printed == ["Client True"]
+
+
+MODULE_ON_USE = """
+from bayplan.foundations.lazy import has_run, on_use, run_now
+before = list(sys.meta_path)
+with on_use():
+    from bayplan.core.api import patterns, suggestions
+assert sys.meta_path == before
+print(has_run(patterns), "bayplan.core.api.patterns" in sys.modules, patterns.__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("patterns.re; print(has_run(patterns), has_run(suggestions))", ["True False"]),
+        ("import bayplan.core.api.patterns as again; print(again is patterns, has_run(again))", ["True False"]),
+        ("from bayplan.core.api.patterns import re; print(has_run(patterns))", ["True"]),
+        ("run_now(patterns); run_now(patterns); print(has_run(patterns))", ["True"]),
+        ("print(hasattr(patterns, 'nothing'), has_run(patterns))", ["False True"]),
+        ("import bayplan.core.api.times as times; print(has_run(times))", ["True"]),
+        (
+            "print(type(patterns.__loader__).__name__, patterns.__spec__.loader is patterns.__loader__)",
+            ["SourceFileLoader True"],
+        ),
+    ],
+)
+def test_module_runs_when_something_of_it_is_used(run, program, printed):
+    assert run(f"import sys\n{MODULE_ON_USE}{program}") == ["False True bayplan.core.api.patterns", *printed]

@@ -17,10 +17,10 @@ from bayplan.core.config.writing import to_yaml
 from bayplan.core.framework.profile import Point
 from bayplan.core.versions import gates_of
 from bayplan.faces.cli import main
-from bayplan.faces.cli.run import _as_the_cluster, _client
 from bayplan.faces.cli.run_flags import FLAGS
 from bayplan.faces.cli.run_logging import JsonLines
 from bayplan.faces.cli.run_preparation import prepare
+from bayplan.faces.cli.run_scheduler import _as_the_cluster, _client
 from bayplan.foundations.log_fields import about_node, about_pod
 from bayplan.running.client.leader_election import LeaderElectionSettings
 from bayplan.testing.builders import make_pod

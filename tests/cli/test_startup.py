@@ -46,10 +46,11 @@ NEEDED_BY_QUESTIONS = {
 
 
 def imported(folder, *arguments):
-    """The modules that a call of `bayplan` imports."""
+    """The modules that run for a call of `bayplan`."""
     program = (
         "import sys; from bayplan.faces.cli import main; "
-        "main(sys.argv[1:], standalone_mode=False); print('modules:', *sys.modules)"
+        "from bayplan.foundations.lazy import has_run; main(sys.argv[1:], standalone_mode=False); "
+        "print('modules:', *(name for name, module in sys.modules.items() if has_run(module)))"
     )
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)

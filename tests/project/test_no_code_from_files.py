@@ -12,23 +12,15 @@ ALLOWED = {
     ("bayplan/core/config/plugin_files.py", "module_from_spec"),
     ("bayplan/core/config/plugin_files.py", "exec_module"),
     # Fixed names.
-    (
-        "bayplan/core/api/models.py",
-        "import_module",
-    ),  # of lightkube's modules, for names in this project's tables of kinds
-    ("bayplan/answers/backtest/report.py", "import_module"),
-    ("bayplan/benchmarking/profiling.py", "import_module"),
+    ("bayplan/core/api/models.py", "import_module"),  # of lightkube, for names in the tables of kinds
     ("bayplan/benchmarking/profiling.py", "run_module"),
     ("bayplan/faces/cli/__init__.py", "import_module"),
-    ("bayplan/core/devices/cel/selectors.py", "import_module"),
     ("bayplan_devcluster/apiserver/validation/rules.py", "import_module"),  # for names in its own rules.json
     ("bayplan/foundations/lazy.py", "exec_module"),
     ("bayplan/foundations/lazy.py", "find_spec"),
     ("bayplan/foundations/lazy.py", "import_module"),
     ("bayplan/foundations/lazy.py", "module_from_spec"),
     ("bayplan/faces/cli/perf.py", "find_spec"),  # whether a profiler is installed
-    ("bayplan/answers/sweeps/plot.py", "import_module"),
-    ("bayplan/answers/sweeps/workers.py", "import_module"),
     # Sources of fixed texts and generated names.
     ("bayplan/core/devices/cel/writing.py", "exec"),
     ("bayplan/core/devices/cel/writing.py", "compile"),

@@ -12,11 +12,11 @@ import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bayplan.foundations.file_replacement import replace_text
+from bayplan.foundations.lazy import library
 
 INTERVAL = 0.0005
 """Seconds between samples: a decision takes about 0.1 ms."""
@@ -25,19 +25,19 @@ INTERVAL = 0.0005
 @contextmanager
 def profiling(path: Path) -> Iterator[None]:
     """Profile this thread while the context is open, and write a page (.html) or a speedscope file (.json)."""
-    pyinstrument: Any = import_module("pyinstrument")
+    pyinstrument: Any = library("pyinstrument")
     profiler = pyinstrument.Profiler(interval=INTERVAL, async_mode="disabled")
     profiler.start()
     try:
         yield
     finally:
         profiler.stop()
-        renderers: Any = import_module("pyinstrument.renderers")
+        renderers: Any = library("pyinstrument.renderers")
         renderer = renderers.HTMLRenderer()
         if path.suffix == ".json":
             renderer = renderers.SpeedscopeRenderer()
             # Without this, each call is a frame of its own, and is left out because it is so short.
-            processors: Any = import_module("pyinstrument.processors")
+            processors: Any = library("pyinstrument.processors")
             renderer.processors.insert(0, processors.aggregate_repeated_calls)
         replace_text(path, profiler.output(renderer))
 

@@ -1,16 +1,26 @@
-"""Packages that import a public name on first use, so that commands start quickly."""
+"""Imports that run when something of them is used, so that commands start quickly. All laziness is here.
+
+`lazily` is for packages that export names, `on_use` for what uses modules, `library` for what an extra installs, and
+`import_lazily` for other libraries.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from threading import RLock
-from typing import Any
+from threading import RLock, get_ident
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # which takes as long to import as the rest of this module
 
 
 def lazily(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -36,6 +46,59 @@ def lazily(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
     return get, lambda: sorted(sys.modules[package].__all__)
 
 
+@contextmanager
+def on_use() -> Iterator[None]:
+    """Modules of Bayplan that are imported here run when something of them is used. Packages run at once.
+
+    with on_use():
+        from bayplan.answers.replay import wanted
+    """
+    finder = _FinderOnUse()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _FinderOnUse:
+    """Finds modules of Bayplan for one thread."""
+
+    def __init__(self) -> None:
+        self._thread = get_ident()
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith(("bayplan.", "bayplan_devcluster.")) or get_ident() != self._thread:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None and spec.submodule_search_locations is None:
+            spec.loader = cast("Loader", _LoaderOnUse(spec.loader))
+        return spec
+
+
+class _LoaderOnUse:
+    """Runs a module when something of it is used."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__loader__ = module.__spec__.loader = self._loader
+        _run_on_use(module, self._loader)
+
+
+def library(name: str, *others: str) -> Any:
+    """An optional library, which is imported now, and other modules with it. Raises ImportError if one is missing."""
+    found = import_module(name)
+    for other in others:
+        import_module(other)
+    return found
+
+
 def import_lazily(package: str) -> None:
     """Let modules of a package be imported without what its `__init__` imports, which runs when a name is asked for.
 
@@ -44,31 +107,64 @@ def import_lazily(package: str) -> None:
     spec = None if package in sys.modules else find_spec(package)
     if spec is None or spec.loader is None:
         return
-    loader, module, lock = spec.loader, module_from_spec(spec), RLock()
-    begun = False
-
-    def get(name: str) -> Any:
-        nonlocal begun
-        unknown = AttributeError(f"module {package!r} has no attribute {name!r}")
-        if name.startswith("__") and name != "__all__":
-            raise unknown
-        if _is_importing_from(package) and find_spec(f"{package}.{name}") is not None:
-            return import_module(f"{package}.{name}")  # `__init__` would import the module that asks for it
-        with lock:
-            if vars(module).get("__getattr__") is get:
-                if begun:  # the package asks for a name that it doesn't have yet
-                    raise unknown
-                begun = True
-                try:
-                    loader.exec_module(module)
-                finally:
-                    begun = False
-                if vars(module)["__getattr__"] is get:
-                    del vars(module)["__getattr__"]
-        return getattr(module, name)
-
-    vars(module)["__getattr__"] = get
+    module = module_from_spec(spec)
+    _run_on_use(module, spec.loader)
     sys.modules[package] = module
+
+
+def _run_on_use(module: ModuleType, loader: Loader) -> None:
+    vars(module)["__on_use__"] = _Run(loader)
+    module.__class__ = _ModuleOnUse
+
+
+class _Run:
+    """The run of a module, which one thread does, once."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._lock = RLock()
+        self._begun = False
+
+    def ensure(self, module: ModuleType) -> None:
+        with self._lock:
+            if self._begun:  # by this thread, which asks for a name while the module runs, or it is done
+                return
+            self._begun = True
+            try:
+                self._loader.exec_module(module)
+            except BaseException:
+                self._begun = False
+                raise
+            module.__class__ = ModuleType
+
+
+class _ModuleOnUse(ModuleType):
+    """A module until it has run. Other threads wait while it runs, as for any import."""
+
+    def __getattribute__(self, name: str) -> Any:
+        get = super().__getattribute__
+        if name.startswith("__") and name != "__all__":
+            return get(name)
+        own = get("__dict__")
+        if "__path__" in own and _is_importing_from(own["__name__"]):  # `__init__` would import the module that asks
+            submodule = f"{own['__name__']}.{name}"
+            if name in own:
+                return get(name)
+            if find_spec(submodule) is not None:
+                return import_module(submodule)
+        own["__on_use__"].ensure(self)
+        return get(name)
+
+
+def run_now(module: ModuleType) -> None:
+    """Run a module that was to run on use, unless it has run."""
+    if not has_run(module):
+        vars(module)["__on_use__"].ensure(module)
+
+
+def has_run(module: ModuleType) -> bool:
+    """Whether a module has run: whether nothing waits for a use of it."""
+    return type(module) is not _ModuleOnUse
 
 
 def _is_importing_from(package: str) -> bool:

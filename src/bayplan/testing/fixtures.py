@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.testing import builders, live
+
+
 if TYPE_CHECKING:
     from bayplan.testing.builders import Cluster
     from bayplan.testing.live import LiveCluster
@@ -19,9 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def offline_cluster() -> Callable[..., Cluster]:
     """Makes clusters in memory, in milliseconds: called like `bayplan.testing.make_cluster`."""
-    from bayplan.testing.builders import make_cluster
-
-    return make_cluster
+    return builders.make_cluster
 
 
 @pytest.fixture
@@ -30,11 +34,9 @@ def live_cluster() -> Iterator[Callable[..., LiveCluster]]:
 
     They are stopped at the end of the test.
     """
-    from bayplan.testing.live import LiveCluster
-
     with ExitStack() as stack:
 
         def make(*plugins: Any, **options: Any) -> LiveCluster:
-            return stack.enter_context(LiveCluster(*plugins, **options))
+            return stack.enter_context(live.LiveCluster(*plugins, **options))
 
         yield make

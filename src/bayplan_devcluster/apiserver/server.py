@@ -24,6 +24,7 @@ from bayplan.core.api.kinds import (
 from bayplan.core.api.status import StatusError
 from bayplan.core.versions import OLDEST, RELEASES, FeatureGates, Version, gates_of
 from bayplan.foundations.clock import Clock, SystemClock
+from bayplan.foundations.lazy import on_use
 from bayplan.foundations.manifest_files import read_documents
 from bayplan_devcluster.apiserver.authorization.access import Access
 from bayplan_devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -54,6 +55,10 @@ from bayplan_devcluster.apiserver.storage.garbage_collector import GarbageCollec
 from bayplan_devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan_devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan_devcluster.apiserver.storage.store import Store
+
+with on_use():
+    from bayplan_devcluster.apiserver.http import listener
+
 
 if TYPE_CHECKING:
     from bayplan_devcluster.apiserver.http.listener import HttpListener
@@ -131,9 +136,7 @@ class ApiServer:
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
         self._listener: HttpListener | None = None
         if listen:
-            from bayplan_devcluster.apiserver.http.listener import HttpListener  # imports aiohttp
-
-            self._listener = HttpListener(self.handle, host, port, tls, accept_hosts)
+            self._listener = listener.HttpListener(self.handle, host, port, tls, accept_hosts)
         self._advertise = advertise
         self._tls = tls
         self._first_token = next(iter(users), None)

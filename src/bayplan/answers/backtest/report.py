@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from importlib import import_module
 from operator import and_
 from typing import Any
 
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.insight.answers import Answer
 from bayplan.answers.simulation.meter import CurvePoint, Summary
+from bayplan.foundations.lazy import library
 
 _WIDTH, _HEIGHT = 900, 200
 _COLORS = "#9aa0a6", "#1f77b4", "#e45756"
@@ -79,9 +79,7 @@ summary { cursor: pointer; margin-top: 2em; font-size: 1.15em; font-weight: 700;
 def check_libraries() -> None:
     """Raise BacktestError without the libraries that draw: a user learns it before a long simulation."""
     try:
-        import_module("altair")
-        import_module("vl_convert")  # it puts the scripts of the plots into the page
-        import_module("jinja2")
+        library("altair", "vl_convert", "jinja2")  # vl_convert puts the scripts of the plots into the page
     except ImportError as error:
         raise BacktestError(f"--report needs altair and vl-convert ({error}): pip install 'bayplan[plots]'") from None
 
@@ -102,7 +100,7 @@ def report(answer: Answer, texts: ReportTexts, series: Mapping[str, Summary], be
     """
     check_libraries()
     start = datetime.strptime(begin, BEGIN).replace(tzinfo=UTC)
-    plots = _plots(import_module("altair"), series, start)
+    plots = _plots(library("altair"), series, start)
     return page(texts, plots, "Over time (UTC)", answer.rows(), answer.html(wide=True))
 
 
@@ -110,13 +108,12 @@ def page(
     texts: ReportTexts, plots: Any, heading: str, rows: Sequence[Mapping[str, Any]] = (), details: str = ""
 ) -> str:
     """Return a page with plots. `rows`: a table before them. `details`: HTML, which is folded."""
-    from jinja2 import Environment
-
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = library("jinja2").Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     plots = plots.configure(background="transparent", **_FOLLOWING)
     drawn = plots.to_html(inline=True, fullhtml=False, output_div="plots", embed_options={"renderer": "svg"})
     shown = {"title": texts.title, "lead": texts.lead, "verdict": texts.verdict, "heading": heading}
-    return environment.from_string(_PAGE).render(**shown, rows=rows, plots=drawn, details=details) + "\n"
+    found: str = environment.from_string(_PAGE).render(**shown, rows=rows, plots=drawn, details=details)
+    return f"{found}\n"
 
 
 def verdict(candidate: str, rows: Iterable[tuple[str, str, str, str]]) -> str:

@@ -19,6 +19,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from bayplan.foundations.lazy import library
+
 FORMAT = "bayplan-history"
 VERSION = 1
 MANIFEST = "history.json"
@@ -181,12 +183,9 @@ def segment_of(path: Path) -> int | None:
 def import_pyarrow() -> Any:
     """The library that reads and writes Parquet. Raises HistoryError with the command that installs it."""
     try:
-        import pyarrow as pa
-        import pyarrow.compute
-        import pyarrow.parquet
+        return library("pyarrow", "pyarrow.compute", "pyarrow.parquet")
     except ImportError as error:
         raise HistoryError(f"histories need pyarrow ({error}): pip install 'bayplan[history]'") from None
-    return pa
 
 
 def event_schema(pa: Any) -> Any:

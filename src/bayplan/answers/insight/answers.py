@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from bayplan.answers.insight.json_values import fields_of
+from bayplan.foundations.lazy import library
 
 
 class QuestionError(Exception):
@@ -56,7 +57,7 @@ class Answer(ABC):
     def to_frame(self) -> Any:
         """Return `rows` as a pandas DataFrame. Raises ImportError without pandas."""
         try:
-            import pandas as pd  # type: ignore[import-untyped,import-not-found,unused-ignore]
+            pd = library("pandas")
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install pandas") from None
         return pd.DataFrame(self.rows())

@@ -19,6 +19,36 @@ from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates, gates_of, with_gangs
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import absent_pods, manifests
+    from bayplan.answers.insight import nodes as node_names
+    from bayplan.answers.insight.questions import (
+        balance,
+        capacity,
+        diff,
+        doctor,
+        documents,
+        drain,
+        drain_rules,
+        edits,
+        explain,
+        fit,
+        freeing,
+        further_trials,
+        node_groups,
+        node_search,
+        pending,
+        scale_up,
+        shrink,
+        upgrade_preview,
+        usage,
+        what_if,
+        why_not,
+        workload,
+    )
+
 
 if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.answers.insight.manifests import Manifests
@@ -98,10 +128,10 @@ class Insight:
 
         `nearest`: the number of nearest misses; 0 for all.
         """
-        from bayplan.answers.insight.questions.explain import explain
-
         self.world.reset()
-        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.all())
+        return explain.explain(
+            self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.all()
+        )
 
     def explain_all(
         self,
@@ -118,20 +148,17 @@ class Insight:
         `examples`: for how many of the largest causes the first pod is explained. `free`: whether to find the single
         changes that free the most of these pods. Raises QuestionError for a namespace that doesn't exist.
         """
-        from bayplan.answers.insight.questions.freeing import freeing
-        from bayplan.answers.insight.questions.pending import explain_all
-
         self.world.reset()
         check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
-        found = explain_all(
+        found = pending.explain_all(
             self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.all()
         )
         if not free or found.interrupted:
             return found
-        best = freeing(self.world, in_order, progress)
+        best = freeing.freeing(self.world, in_order, progress)
         return replace(found, freeing=best, interrupted=best.interrupted)
 
     def explain_owner(
@@ -145,9 +172,6 @@ class Insight:
         progress: Progress = silent,
     ) -> PendingPods:
         """Explain the pods of a workload, such as `("deployment", "web")`, by cause. Raises QuestionError."""
-        from bayplan.answers.insight.questions.pending import explain_all
-        from bayplan.answers.insight.questions.workload import missing_pods
-
         self.world.reset()
         known = kind_called(kind)
         if known not in WORKLOADS:
@@ -160,28 +184,26 @@ class Insight:
                 f"there is no {known.singular} {namespace}/{name} with pods in {self.snapshot.title}{hint}"
             )
         what = f"{known.singular} {namespace}/{name}"
-        found = explain_all(
+        found = pending.explain_all(
             self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
         )
-        return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
+        return replace(
+            found, missing=workload.missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed)
+        )
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
-        from bayplan.answers.insight.questions.why_not import why_not
-
         self.world.reset()
-        return why_not(self.world, self.pod(pod), node, progress, self._trials.confirm)
+        return why_not.why_not(self.world, self.pod(pod), node, progress, self._trials.confirm)
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
-        from bayplan.answers.insight.questions.fit import Fit, fit
-
         self.world.reset()
         try:
             expansion = self._manifests(progress).deploy(objects)
         except Stopped:
-            return Fit((), shown, interrupted=True)
-        return fit(self.world, expansion, shown=shown, progress=progress)
+            return fit.Fit((), shown, interrupted=True)
+        return fit.fit(self.world, expansion, shown=shown, progress=progress)
 
     def what_if(
         self,
@@ -197,16 +219,13 @@ class Insight:
         With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `shown`: as
         for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
         """
-        from bayplan.answers.insight.questions.edits import Changes
-        from bayplan.answers.insight.questions.what_if import what_if
-
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
-        return what_if(
+        return what_if.what_if(
             self.world,
             other,
             self.snapshot,
-            changes or Changes(),
+            changes or edits.Changes(),
             self.seed,
             self.limits,
             shown=shown,
@@ -222,15 +241,12 @@ class Insight:
         default, they have the typical requests of the cluster's pods. `most`: the largest gang that is tried.
         `shown`: as for `capacity`. Raises QuestionError.
         """
-        from bayplan.answers.insight.questions.balance import balance
-        from bayplan.answers.insight.questions.documents import pending_copy, pod_document
-
         self.world.reset()
-        pod = None if like is None else pod_document(pending_copy(self.pod(like)))
+        pod = None if like is None else documents.pod_document(documents.pending_copy(self.pod(like)))
         if like is None:
             expansion = self._manifests().expand(objects)
             pod = next(iter(expansion.pods), None)
-        return balance(self.world, most, pod, shown)
+        return balance.balance(self.world, most, pod, shown)
 
     def scale_up(
         self,
@@ -249,20 +265,16 @@ class Insight:
         most new nodes of a pool. `price_of`: the dollars for an hour of a node with some labels. `shown` and
         `progress`: as for `capacity`. Raises QuestionError.
         """
-        from bayplan.answers.insight.questions.node_groups import node_groups
-        from bayplan.answers.insight.questions.node_search import PoolLimits
-        from bayplan.answers.insight.questions.scale_up import scale_up
-
         self.world.reset()
-        known = {group.pool for group in node_groups(self.world)}
+        known = {group.pool for group in node_groups.node_groups(self.world)}
         for pool in pools:
             if pool not in known:
                 raise QuestionError(
                     f"there is no pool {pool} in {self.snapshot.title}{did_you_mean(pool, sorted(known))}"
                 )
         expansion = None if objects is None else self._manifests(progress).expand(objects)
-        limits = PoolLimits(most, price_of)
-        return scale_up(
+        limits = node_search.PoolLimits(most, price_of)
+        return scale_up.scale_up(
             self.world, expansion, pools=pools, matches=matches, limits=limits, shown=shown, progress=progress
         )
 
@@ -278,27 +290,23 @@ class Insight:
 
         `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping or namespace.
         """
-        from bayplan.answers.insight.questions.usage import GROUPINGS, usage
-
         for grouping in by:
-            if grouping not in GROUPINGS:
-                raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
+            if grouping not in usage.GROUPINGS:
+                raise QuestionError(f"by {grouping}: expected one of {', '.join(usage.GROUPINGS)}")
         self.world.reset()
         check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
         pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
-        return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
+        return usage.usage(self.world, pods, tuple(dict.fromkeys(by)) or usage.GROUPINGS, shown)
 
     def doctor(self, namespace: str | None = None, *, shown: int = 20, progress: Progress = silent) -> Doctor:
         """Return what is wrong now: schedulers, why pods wait, what holds the room, and what would place most.
 
         `namespace`: whose pods count; by default, all. Raises QuestionError for one that doesn't exist.
         """
-        from bayplan.answers.insight.questions.doctor import doctor
-
         pending = self.explain_all(namespace, shown=shown, progress=progress)
         usage = self.usage(by=["workload"])
         pods = [pod for pod in self._pods.values() if namespace in {None, pod.namespace}]
-        return doctor(self.world, pods, pending, usage, self.snapshot.gaps, shown)
+        return doctor.doctor(self.world, pods, pending, usage, self.snapshot.gaps, shown)
 
     def upgrade_preview(
         self,
@@ -314,12 +322,10 @@ class Insight:
         `matches` chooses pods. `settings`: lines about what is set and `after` doesn't have. `shown`: as for
         `capacity`. Raises ConfigurationError if the configuration isn't one of that version.
         """
-        from bayplan.answers.insight.questions.upgrade_preview import schedulers, upgrade_preview
-
         both = (self.gates, after)
-        return upgrade_preview(
+        return upgrade_preview.upgrade_preview(
             self.snapshot,
-            schedulers(self.snapshot, self.configuration, self.plugins, both, self.seed),
+            upgrade_preview.schedulers(self.snapshot, self.configuration, self.plugins, both, self.seed),
             both,
             settings=settings,
             matches=matches,
@@ -333,11 +339,9 @@ class Insight:
         Ask with two snapshots, or with two configurations for one. `names`: what the answer calls them. `shown`:
         as for `capacity`.
         """
-        from bayplan.answers.insight.questions.diff import diff
-
         self.world.reset()
         other.world.reset()
-        return diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
+        return diff.diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
 
     def capacity(
         self,
@@ -356,8 +360,6 @@ class Insight:
         evict others. `labels`: node labels to group by. `shown`: rows in tables. `progress` may raise Stopped; the
         answer then has what is known so far. Raises QuestionError.
         """
-        from bayplan.answers.insight.questions.capacity import capacity, demand_of, one_replica
-
         if ratio and len(ratio) != len(kinds):
             raise QuestionError(
                 f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods"
@@ -365,10 +367,12 @@ class Insight:
         self.world.reset()
         demands = []
         for number, objects in enumerate(kinds):
-            documents = [one_replica(document) for document in flattened(objects)]
+            documents = [capacity.one_replica(document) for document in flattened(objects)]
             expansion = self._manifests().expand(documents)
-            demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
-        return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
+            demands.append(capacity.demand_of(expansion, documents, ratio[number] if ratio else 1))
+        return capacity.capacity(
+            self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress
+        )
 
     def drain(
         self,
@@ -386,17 +390,15 @@ class Insight:
         All nodes are cordoned first. Then they are drained one after the other, as kubectl does, or all `at_once`.
         `shown` and `progress`: as for `capacity`.
         """
-        from bayplan.answers.insight.nodes import no_node
-        from bayplan.answers.insight.questions.drain import drain
-        from bayplan.answers.insight.questions.drain_rules import DrainRules
-
         for name in nodes:
             if self.world.state.nodes.position(name) is None:
-                raise QuestionError(no_node(name, self.nodes(), f" in {self.snapshot.title}"))
+                raise QuestionError(node_names.no_node(name, self.nodes(), f" in {self.snapshot.title}"))
         self.world.reset()
-        rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
+        rules = drain_rules.DrainRules(
+            ignore_daemonsets, delete_emptydir_data, force, self.snapshot.may_have_daemon_set
+        )
         names = list(dict.fromkeys(nodes))
-        return drain(self.world, names, rules, at_once=at_once, shown=shown, progress=progress)
+        return drain.drain(self.world, names, rules, at_once=at_once, shown=shown, progress=progress)
 
     def shrink(
         self,
@@ -412,12 +414,9 @@ class Insight:
         `matches`: which nodes may go, by their labels. The flags are those of `kubectl drain`; pods of DaemonSets are
         always ignored. `shown` and `progress`: as for `capacity`.
         """
-        from bayplan.answers.insight.questions.drain_rules import DrainRules
-        from bayplan.answers.insight.questions.shrink import shrink
-
         self.world.reset()
-        rules = DrainRules(True, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
-        return shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
+        rules = drain_rules.DrainRules(True, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
+        return shrink.shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
 
     def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
         """Return the names of the nodes whose labels match, in the order of the names."""
@@ -426,24 +425,21 @@ class Insight:
         return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))
 
     def _manifests(self, progress: Progress = silent) -> Manifests:
-        from bayplan.answers.insight.manifests import Manifests  # imports the embedded API server
 
-        return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+        return manifests.Manifests(self.snapshot, self.seed, Room(self.limits, progress))
 
     @property
     def _trials(self) -> FurtherTrials:
-        from bayplan.answers.insight.questions.further_trials import FurtherTrials
 
-        return FurtherTrials(self.snapshot, self.seed, self.limits)
+        return further_trials.FurtherTrials(self.snapshot, self.seed, self.limits)
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
         pod = self.world.pod(key)
         if pod is not None:
             return pod
-        from bayplan.answers.insight.absent_pods import why_absent
 
-        raise QuestionError(why_absent(self.snapshot, self.world, key))
+        raise QuestionError(absent_pods.why_absent(self.snapshot, self.world, key))
 
     @property
     def _pods(self) -> Mapping[str, PodInfo]:

@@ -4,6 +4,7 @@
     moments.steps                       # what happened: step n leads from moment n - 1 to moment n
     moments.snapshot(number)            # the cluster at that moment
 
-`moments.py` has the protocol. A history (`bayplan.answers.history.moments`) and a recording (`bayplan.answers.replay.recorded_moments`)
+`moments.py` has the protocol. A history (`bayplan.answers.history.moments`) and a recording
+(`bayplan.answers.replay.recorded_moments`)
 implement it; the page and the commands with `--at` ask it.
 """

@@ -89,8 +89,6 @@ def _guesses(record: ShadowRecord) -> str:
 
 def _write_parquet(record: ShadowRecord, file: Any) -> None:
     pa = import_pyarrow()
-    from pyarrow import parquet
-
     text, number = pa.string(), pa.int64()
     plugins = pa.list_(pa.struct([("plugin", text), ("difference", number)]))
     schema = pa.schema(
@@ -116,4 +114,4 @@ def _write_parquet(record: ShadowRecord, file: Any) -> None:
         }
         for each in record.differences
     ]
-    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), file)
+    pa.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), file)

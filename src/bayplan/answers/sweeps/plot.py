@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any
 
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.backtest.report import ReportTexts, check_libraries, page
 from bayplan.answers.sweeps.sweep import Swept
+from bayplan.foundations.lazy import library
 
 _SIZE = 600
 _ROWS = 20
@@ -21,7 +21,7 @@ def plot(found: Swept) -> str:
     check_libraries()
     if len(found.objectives) < 2:
         raise BacktestError("--report plots two objectives against each other: name a second one")
-    alt: Any = import_module("altair")
+    alt: Any = library("altair")
     x, y = found.objectives[:2]
     points = [
         {

@@ -13,6 +13,7 @@ from typing import Any
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.history.format import import_pyarrow
 from bayplan.answers.sweeps.runs import SweepRow
+from bayplan.foundations.lazy import library
 
 
 class SweepResults:
@@ -20,8 +21,7 @@ class SweepResults:
 
     def __init__(self, uri: str) -> None:
         import_pyarrow()
-        from pyarrow import fs
-
+        fs = library("pyarrow.fs")
         self.uri = uri
         try:
             if "://" in uri:
@@ -34,18 +34,14 @@ class SweepResults:
 
     def known(self) -> set[str]:
         """The keys of the runs that are there."""
-        from pyarrow import fs
-
-        found = self._files.get_file_info(fs.FileSelector(f"{self._root}/runs"))
+        found = self._files.get_file_info(library("pyarrow.fs").FileSelector(f"{self._root}/runs"))
         return {each.base_name.removesuffix(".parquet") for each in found if each.base_name.endswith(".parquet")}
 
     def read(self, key: str) -> SweepRow | None:
         """A run; None if it can't be read, so that it is simulated again."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pa = import_pyarrow()
         try:
-            rows: list[SweepRow] = pq.read_table(self._run(key), filesystem=self._files).to_pylist()
+            rows: list[SweepRow] = pa.parquet.read_table(self._run(key), filesystem=self._files).to_pylist()
         except (OSError, pa.ArrowInvalid):
             return None
         return rows[0] if len(rows) == 1 else None
@@ -63,10 +59,8 @@ class SweepResults:
         return f"{self._root}/runs/{key}.parquet"
 
     def _write(self, table: Any, path: str) -> None:
-        import pyarrow.parquet as pq
-
         try:
-            pq.write_table(table, f"{path}.partial", filesystem=self._files)
+            import_pyarrow().parquet.write_table(table, f"{path}.partial", filesystem=self._files)
             self._files.move(f"{path}.partial", path)
         except OSError as error:
             raise BacktestError(f"cannot write {path}: {error}") from None
@@ -74,8 +68,7 @@ class SweepResults:
 
 def _table(rows: list[SweepRow]) -> Any:
     """The rows as a table: a column for each name that occurs, with a type that doesn't depend on the values."""
-    import pyarrow as pa
-
+    pa = import_pyarrow()
     names = list(dict.fromkeys(name for row in rows for name in row))
     types = {"now": pa.bool_(), "seed": pa.int64(), "evictions": pa.int64(), "never_placed": pa.int64()}
     types |= {"nodes_most": pa.int64(), "pods_placed": pa.int64()}

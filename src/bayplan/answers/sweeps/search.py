@@ -7,6 +7,7 @@ from typing import Any
 
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.sweeps.plan import SweepPlan, SweptChoice, axes, choice_of
+from bayplan.foundations.lazy import library
 
 AT_ONCE = 4
 """Choices that are named together. Not the number of workers, so that a search is the same on any machine."""
@@ -19,7 +20,7 @@ def search(plan: SweepPlan, ask: Ask) -> None:
     """Name choices until the budget is used up. The same plan names the same ones. Raises BacktestError."""
     assert plan.search is not None
     try:
-        import optuna
+        optuna = library("optuna")
     except ImportError as error:
         raise BacktestError(f"search needs Optuna ({error}): pip install 'bayplan[search]'") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)

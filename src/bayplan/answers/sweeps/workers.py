@@ -6,7 +6,6 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from importlib import import_module
 from typing import Any, Protocol
 
 import msgspec
@@ -19,6 +18,7 @@ from bayplan.answers.sweeps.plan import SweepTask
 from bayplan.answers.sweeps.results import SweepResults
 from bayplan.answers.sweeps.runs import SweepRow, run_task
 from bayplan.core.config import ConfigurationError, PluginLoadError
+from bayplan.foundations.lazy import library
 
 _RETRIES = 3
 """How often Ray simulates a run again whose worker was killed."""
@@ -90,7 +90,7 @@ class RayWorkers:
     def __init__(self, address: str, limits: RunLimits = RunLimits()) -> None:  # noqa: B008 - it is immutable
         self._limits = limits
         try:
-            ray: Any = import_module("ray")
+            ray: Any = library("ray")
         except ImportError as error:
             raise BacktestError(f"--ray needs Ray ({error}): pip install 'bayplan[ray]'") from None
         self._ray = ray

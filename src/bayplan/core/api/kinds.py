@@ -12,6 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayplan.core.api.models import model_named
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.core.api import custom_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,7 @@ class Kind:
     def type(self) -> type[Any]:
         """The type of the kind's objects."""
         if not self.model:
-            from bayplan.core.api.custom_objects import CustomObject
-
-            return CustomObject
+            return custom_objects.CustomObject
         found = model_named(self.model)
         assert found is not None, self.model
         return found

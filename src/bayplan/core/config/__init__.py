@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # what reads files is imported by those who read one
         load_configuration,
         parse_configuration,
         read_configuration,
+        rename_profile,
         single_profile_problem,
     )
     from bayplan.core.config.plugin_files import load_plugins
@@ -33,6 +34,7 @@ __all__ = [
     "load_plugins",
     "parse_configuration",
     "read_configuration",
+    "rename_profile",
     "single_profile_problem",
 ]
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.config.catalog import Catalog, ExtraPlugin
 from bayplan.core.config.decoding import decode
@@ -74,6 +76,12 @@ def single_profile_problem(configuration: KubeSchedulerConfiguration, path: obje
         return ""
     what = f"{path} has {len(names)} profiles ({', '.join(names)})"
     return f"--scheduler-name: {what}: set profiles[].schedulerName there instead"
+
+
+def rename_profile(configuration: KubeSchedulerConfiguration, names: Iterable[str]) -> None:
+    """Serve the single profile of a configuration under other names."""
+    (profile,) = configuration.profiles
+    configuration.profiles = [replace(profile, schedulerName=name) for name in dict.fromkeys(names)]
 
 
 def load_configuration(path: Path, gates: FeatureGates = DEFAULT_GATES) -> KubeSchedulerConfiguration:

@@ -1,19 +1,24 @@
 """What differs between versions of Kubernetes, as data: feature gates, and changes without a gate."""
 
-from bayplan.core.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, of_gangs, with_gangs
-from bayplan.core.versions.reading import ReadGates, emulated_version, read_gates
-from bayplan.core.versions.servers import FollowedVersion, version_followed, version_text
-from bayplan.core.versions.table import (
-    CHANGES,
-    GATES,
-    GONE_METRICS,
-    NEWEST,
-    OLDEST,
-    RELEASES,
-    VERSIONS,
-    GoneMetric,
-    Version,
-)
+from typing import TYPE_CHECKING
+
+from bayplan.foundations.lazy import lazily
+
+if TYPE_CHECKING:
+    from bayplan.core.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, of_gangs, with_gangs
+    from bayplan.core.versions.reading import ReadGates, emulated_version, read_gates
+    from bayplan.core.versions.servers import FollowedVersion, version_followed, version_text
+    from bayplan.core.versions.table import (
+        CHANGES,
+        GATES,
+        GONE_METRICS,
+        NEWEST,
+        OLDEST,
+        RELEASES,
+        VERSIONS,
+        GoneMetric,
+        Version,
+    )
 
 __all__ = [
     "CHANGES",
@@ -37,3 +42,5 @@ __all__ = [
     "version_text",
     "with_gangs",
 ]
+
+__getattr__, __dir__ = lazily(__name__)

@@ -15,6 +15,11 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.faces.asking.answering import answered, ready
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.sources import FileSource, stamp
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.backtest import questions, running
+
 
 T = TypeVar("T")
 
@@ -75,8 +80,6 @@ class HistoryQuestions(PastQuestions):
     """The questions about the history in a folder. Raises BacktestError."""
 
     def __init__(self, folder: str, insight: Insight, longest: float) -> None:
-        from bayplan.answers.backtest.questions import history_questions
-        from bayplan.answers.backtest.running import open_history
 
-        open_history(folder)
-        super().__init__(history_questions(folder), folder, insight, longest)
+        running.open_history(folder)
+        super().__init__(questions.history_questions(folder), folder, insight, longest)

@@ -16,6 +16,16 @@ from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_versi
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
 from bayplan.foundations.file_replacement import replace_text
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.backtest import errors, limited, lookahead, report, running
+    from bayplan.answers.backtest import settings as scheduler_settings
+    from bayplan.answers.insight import answers
+    from bayplan.answers.insight import prices as node_prices
+    from bayplan.answers.simulation.models import parameters
+    from bayplan.core import versions
+
 
 if TYPE_CHECKING:
     from bayplan.answers.backtest.comparison import Comparison
@@ -104,37 +114,26 @@ class BacktestOptions:
         self, work: Callable[[Progress], T], plugins: Sequence[str], progress: Progress, what: str = "the candidate"
     ) -> T:
         """The result of work: in a process with limits if it calls plugins of the user. Raises BacktestError."""
-        from bayplan.answers.backtest.errors import BacktestError
-        from bayplan.answers.backtest.limited import RunLimits, can_fork, run_limited
-
-        if not plugins or not can_fork():
+        if not plugins or not limited.can_fork():
             return work(progress)
         try:
-            return run_limited(work, RunLimits(self.call_seconds, self.memory), progress)
-        except BacktestError as error:
-            raise BacktestError(f"{what} can't be simulated: {error}") from None
+            return limited.run_limited(work, limited.RunLimits(self.call_seconds, self.memory), progress)
+        except errors.BacktestError as error:
+            raise errors.BacktestError(f"{what} can't be simulated: {error}") from None
 
     def run(self, scheduler: SimulatedScheduler) -> SimulationRun:
         """The simulation of a scheduler. Raises BacktestError and ParametersError."""
-        from bayplan.answers.backtest.errors import BacktestError
-        from bayplan.answers.backtest.running import FleetChoice, SimulationRun
-        from bayplan.answers.insight.prices import Prices, PricesError
-        from bayplan.answers.simulation.models.parameters import Parameters, read_parameters
-
-        models = Parameters() if self.models is None else read_parameters(Path(self.models))
+        models = parameters.Parameters() if self.models is None else parameters.read_parameters(Path(self.models))
         try:
-            prices = Prices({}) if self.prices is None else Prices.read(Path(self.prices))
-        except PricesError as error:
-            raise BacktestError(str(error)) from None
-        return SimulationRun(scheduler, FleetChoice(self.autoscaler), models, prices, self.seed)
+            prices = node_prices.Prices({}) if self.prices is None else node_prices.Prices.read(Path(self.prices))
+        except node_prices.PricesError as error:
+            raise errors.BacktestError(str(error)) from None
+        return running.SimulationRun(scheduler, running.FleetChoice(self.autoscaler), models, prices, self.seed)
 
     def history(self, run: SimulationRun) -> tuple[History, Lookahead]:
         """The history, and what has to be known of it. Raises BacktestError."""
-        from bayplan.answers.backtest.lookahead import Lookahead
-        from bayplan.answers.backtest.running import open_history
-
-        history = open_history(self.folder)
-        return history, Lookahead(history, run.prices.of)
+        history = running.open_history(self.folder)
+        return history, lookahead.Lookahead(history, run.prices.of)
 
     def show(self, found: Simulated | Comparison, output: str, report: Callable[[], str] | None = None) -> None:
         """Print an answer, and write its report if one is wanted. Raises BacktestError. `report`: makes it."""
@@ -159,24 +158,18 @@ def backtest_options(command: Command) -> Command:
 @contextmanager
 def replay_errors() -> Iterator[None]:
     """End the process with status 2 and one line for what can't be simulated."""
-    from bayplan.answers.backtest.errors import BacktestError
-    from bayplan.answers.insight.answers import Stopped
-    from bayplan.answers.simulation.models.parameters import ParametersError
-
     try:
         yield
-    except (BacktestError, ParametersError) as error:
+    except (errors.BacktestError, parameters.ParametersError) as error:
         fail(str(error))
-    except Stopped:
+    except answers.Stopped:
         raise KeyboardInterrupt from None
 
 
 def _check_report(path: str | None) -> None:
     """Check that a report can be written, before what it is about takes its time. Raises BacktestError."""
-    from bayplan.answers.backtest.report import check_libraries
-
     if path is not None:
-        check_libraries()
+        report.check_libraries()
         if not Path(path).parent.is_dir():
             fail(f"--report {path}: there is no folder {Path(path).parent}")
 
@@ -193,11 +186,9 @@ def read_simulated(
     config: str | None, plugins: Sequence[str], version: str | None, settings: Sequence[str] = ()
 ) -> SimulatedScheduler:
     """The scheduler to simulate. Raises BacktestError, ConfigurationError or PluginLoadError."""
-    from bayplan.answers.backtest.running import SimulatedScheduler
-    from bayplan.answers.backtest.settings import with_settings
-    from bayplan.core.versions import OLDEST, gates_of, with_gangs
-
-    chosen = OLDEST if version is None else read_version(version)
-    gates = with_gangs(gates_of(chosen))
+    chosen = versions.OLDEST if version is None else read_version(version)
+    gates = versions.with_gangs(versions.gates_of(chosen))
     configuration, loaded = read_scheduler(config, plugins, (), chosen)
-    return SimulatedScheduler(with_settings(configuration, loaded, settings, gates), loaded, gates)
+    return running.SimulatedScheduler(
+        scheduler_settings.with_settings(configuration, loaded, settings, gates), loaded, gates
+    )

@@ -13,9 +13,15 @@ from typing import Any
 
 from bayplan.core.api.kinds import GATED_KINDS, NODE
 from bayplan.core.versions import OLDEST, VERSIONS, Version
+from bayplan.foundations.lazy import on_use
 from bayplan.foundations.manifest_files import files_in, read_documents
 from bayplan_devcluster import manifests
 from bayplan_devcluster.manifests import Manifest
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.snapshots import archive
+
 
 _GATED = {version: {(kind.api_version, kind.kind) for kind in GATED_KINDS[version]} for version in VERSIONS}
 
@@ -54,14 +60,11 @@ class Contents:
 
 def read_contents(paths: Iterable[Path]) -> Contents:
     """The objects in files and folders. Raises ManifestError, and SnapshotError for a saved snapshot."""
-    from bayplan.answers.snapshots import Snapshot
-    from bayplan.answers.snapshots.archive import is_archive
-
     contents = Contents()
     others: list[tuple[dict[str, Any], str]] = []
     for path in paths:
-        if path.is_file() and is_archive(path):
-            contents.restored += Snapshot.load(path).objects()
+        if path.is_file() and archive.is_archive(path):
+            contents.restored += insight.Snapshot.load(path).objects()
             continue
         for document, where in (found for file in files_in(path) for found in read_documents(file)):
             if _is_stored(document):

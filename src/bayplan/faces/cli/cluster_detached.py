@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -84,8 +85,6 @@ def check_not_running(kubeconfig: Path) -> None:
 
 def stop_command(kubeconfig: Path) -> str:
     """The command that stops the cluster of a kubeconfig."""
-    import shlex
-
     named = "" if kubeconfig == default_kubeconfig() else f" --kubeconfig {shlex.quote(str(kubeconfig))}"
     return f"bayplan cluster --stop{named}"
 

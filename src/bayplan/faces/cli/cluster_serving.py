@@ -23,8 +23,19 @@ from bayplan.faces.cli.following import stop_signal
 from bayplan.faces.cli.kubectl_context import ContextError, kubectl_file, restore_context, set_context
 from bayplan.faces.cli.serving import unless
 from bayplan.foundations.collector import keep_pauses_short
+from bayplan.foundations.lazy import on_use
 from bayplan_devcluster import manifests
 from bayplan_devcluster.cluster import CONTEXT, DevCluster
+
+with on_use():
+    from bayplan import insight
+    from bayplan.core import config
+    from bayplan.core.config import types
+    from bayplan.faces.asking import sources
+    from bayplan.faces.ui import server
+    from bayplan.running.client import connection
+    from bayplan.running.service import scheduler as service_scheduler
+
 
 if TYPE_CHECKING:
     from bayplan.core.config import ExtraPlugin
@@ -133,16 +144,11 @@ def _restore(file: Path) -> None:
 @asynccontextmanager
 async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin], gates: FeatureGates) -> AsyncGenerator[None]:
     """Run a scheduler under the names of the stock one and of `bayplan run`. It finishes its bindings at the end."""
-    from bayplan.core.config import default_profile
-    from bayplan.core.config.types import OUR_SCHEDULER_NAME
-    from bayplan.running.client.connection import connect
-    from bayplan.running.service.scheduler import Scheduler
-
     stop = asyncio.Event()
-    names = (DEFAULT_SCHEDULER, OUR_SCHEDULER_NAME)
-    async with connect(kubeconfig) as client, asyncio.TaskGroup() as tasks:
-        scheduler = Scheduler(
-            client, lambda handle: {name: default_profile(name, handle, plugins, gates) for name in names}
+    names = (DEFAULT_SCHEDULER, types.OUR_SCHEDULER_NAME)
+    async with connection.connect(kubeconfig) as client, asyncio.TaskGroup() as tasks:
+        scheduler = service_scheduler.Scheduler(
+            client, lambda handle: {name: config.default_profile(name, handle, plugins, gates) for name in names}
         )
         tasks.create_task(scheduler.run(stop), name="scheduler")
         try:
@@ -154,16 +160,10 @@ async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin], gates: F
 @asynccontextmanager
 async def _page(kubeconfig: Path, plugins: Sequence[ExtraPlugin]) -> AsyncGenerator[str]:
     """Serve the page of `bayplan ui` about the cluster. Yields its address."""
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.snapshots import Snapshot
-    from bayplan.faces.asking.sources import ClusterSource
-    from bayplan.faces.ui.server import serving
-    from bayplan.running.client.connection import connect
-
-    insight = Insight(Snapshot(), None, plugins)
-    async with connect(kubeconfig) as client:
-        source = ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.watched)
-        async with serving(source, insight) as address:
+    answering = insight.Insight(insight.Snapshot(), None, plugins)
+    async with connection.connect(kubeconfig) as client:
+        source = sources.ClusterSource(client, f"cluster {client.access.server}", answering.world.handle.watched)
+        async with server.serving(source, answering) as address:
             yield address
 
 

@@ -8,6 +8,10 @@ from bayplan.faces.cli.backtest_options import AUTOSCALERS, BacktestOptions, bac
 from bayplan.faces.cli.insight.cluster_options import DEFAULT_LIMIT
 from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.backtest import comparison, new_pools, running
 
 
 @click.command()
@@ -65,10 +69,6 @@ def compare(
     and with the candidate. The first line says how well the simulation of now matches what was recorded. Then come
     decisions that the candidate would have made differently in the same situation. It only reads.
     """
-    from bayplan.answers.backtest.comparison import compare as compared
-    from bayplan.answers.backtest.new_pools import parse_pool
-    from bayplan.answers.backtest.running import FleetChoice
-
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
     if not (configs or settings or plugins or pools or candidate_emulated_version or candidate_autoscaler):
@@ -80,14 +80,14 @@ def compare(
     if configs or plugins or settings or candidate_emulated_version:
         other_version = candidate_emulated_version or asked.version
         candidate = read_simulated(configs[-1] if configs else None, plugins, other_version, settings)
-    new = tuple(map(parse_pool, pools))
+    new = tuple(map(new_pools.parse_pool, pools))
     own = [each.name for each in (*now.plugins, *candidate.plugins)]
     run = asked.run(now)
-    other = run.but(candidate, FleetChoice(candidate_autoscaler or asked.autoscaler, new))
+    other = run.but(candidate, running.FleetChoice(candidate_autoscaler or asked.autoscaler, new))
     with interruptible("Comparing") as progress:
         history, ahead = asked.history(run)
         found = asked.limited(
-            lambda tell: compared(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=tell),
+            lambda tell: comparison.compare(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=tell),
             own,
             progress,
         )

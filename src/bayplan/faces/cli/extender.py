@@ -8,7 +8,11 @@ import click
 
 from bayplan.faces.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
 from bayplan.faces.cli.shared_options import YAML_FILE, Checked, accept_hosts_option, plugin_option
+from bayplan.foundations.lazy import on_use
 from bayplan.running.extender.paths import VERBS
+
+with on_use():
+    from bayplan.faces.cli import extender_serving
 
 
 def _path(value: str) -> tuple[str, str]:
@@ -71,6 +75,5 @@ def extender(plugins: tuple[str, ...], config: str | None, verbosity: int, **oth
     if not plugins and config is None:
         raise click.UsageError("--plugin or --config is required")
     configure_logging({0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL))
-    from bayplan.faces.cli.extender_serving import ExtenderOptions, serve
 
-    serve(plugins, config, ExtenderOptions(**others))
+    extender_serving.serve(plugins, config, extender_serving.ExtenderOptions(**others))

@@ -17,6 +17,13 @@ from bayplan.faces.cli.insight.follow_options import Followed
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.insight.progress import reporting
 from bayplan.faces.cli.shared_options import FilesOfKind
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.core.api import kinds
+    from bayplan.faces.asking import sources
+    from bayplan.running.client import connection, errors
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.insight import Insight
@@ -96,29 +103,23 @@ def listening(address: str, port: int) -> Iterator[None]:
 
 async def check_readable(client: HttpClient, *kinds: Kind) -> None:
     """End the process if one of the kinds can't be listed, so that a wrong address is an error."""
-    from bayplan.running.client.errors import ApiError, TransportError
-
     for kind in kinds:
         try:
             async for _ in client.pages(kind, limit=1, decode=bytes):
                 break
-        except (ApiError, TransportError) as error:
+        except (errors.ApiError, errors.TransportError) as error:
             fail(f"cannot read the {kind.plural} of {client.access.server}: {error}")
 
 
 async def followed_source(followed: Followed, insight: Insight, stack: AsyncExitStack) -> Source:
     """Return the source that the options name."""
-    from bayplan.core.api.kinds import NODE
-    from bayplan.faces.asking.sources import ClusterSource, FileSource
-    from bayplan.running.client.connection import connect
-
     source = followed.source
     if followed.moment is not None:
         with reporting(f"Reading {source.path}"):
-            return FileSource(await asyncio.to_thread(followed.moment.read))
+            return sources.FileSource(await asyncio.to_thread(followed.moment.read))
     if source.path is not None:
         snapshot = await asyncio.to_thread(source.read)
-        return FileSource(snapshot, None if source.path == "-" else source.path)
-    client = await stack.enter_async_context(connect(source.kubeconfig, source.context))
-    await check_readable(client, NODE)
-    return ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.watched)
+        return sources.FileSource(snapshot, None if source.path == "-" else source.path)
+    client = await stack.enter_async_context(connection.connect(source.kubeconfig, source.context))
+    await check_readable(client, kinds.NODE)
+    return sources.ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.watched)

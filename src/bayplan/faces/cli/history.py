@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,27 @@ import click
 
 from bayplan.faces.cli.insight.cluster_options import SourceOptions, source_options
 from bayplan.faces.cli.insight.messages import errors_reported, warn
+from bayplan.foundations.lazy import on_use
+from bayplan.running.recording.places import is_recording
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.backtest import sample as sample_history
+    from bayplan.answers.history import following
+    from bayplan.answers.history.sources import (
+        audit,
+        k8shark,
+        kube_state_metrics,
+        kwok,
+        prometheus,
+        recorded,
+        simkube,
+        synthesis,
+        trace,
+    )
+
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from bayplan.answers.history.format import HistoryManifest
     from bayplan.answers.snapshots import Snapshot
 
@@ -60,20 +78,16 @@ def import_(
     AKS. Recordings of kwokctl, traces of SimKube and captures of k8shark can be imported, too. docs/history.md
     describes them and the columns of traces.
     """
-    from bayplan.answers.history.sources.audit import import_audit
-    from bayplan.answers.history.sources.k8shark import import_k8shark, is_k8shark
-    from bayplan.answers.history.sources.kwok import import_kwok, is_kwok_recording
-    from bayplan.answers.history.sources.recorded import import_recording
-    from bayplan.answers.history.sources.simkube import import_simkube, is_simkube
-    from bayplan.answers.history.sources.trace import import_trace, is_trace
-    from bayplan.running.recording.places import is_recording
-
-    traces = [path for path in files if is_trace(path)]
+    traces = [path for path in files if trace.is_trace(path)]
     if bool(files) == (url is not None):
         raise click.UsageError("expected either FILES or --prometheus URL")
     if traces and len(traces) < len(files):
         raise click.UsageError(f"{traces[0]} is a trace, and other files are not: import them one after the other")
-    tools = ((is_kwok_recording, import_kwok), (is_simkube, import_simkube), (is_k8shark, import_k8shark))
+    tools = (
+        (kwok.is_kwok_recording, kwok.import_kwok),
+        (simkube.is_simkube, simkube.import_simkube),
+        (k8shark.is_k8shark, k8shark.import_k8shark),
+    )
     alone = [(path, import_file) for path in files for is_of_tool, import_file in tools if is_of_tool(path)]
     if alone and len(files) > 1:
         raise click.UsageError(f"{alone[0][0]} is imported alone: import the files one after the other")
@@ -83,11 +97,11 @@ def import_(
             path, import_file = alone[0]
             manifest, problems = import_file(path, folder, snapshot=snapshot)
         elif len(files) == 1 and is_recording(files[0]):
-            manifest, problems = import_recording(files[0], folder)
+            manifest, problems = recorded.import_recording(files[0], folder)
         elif url is not None:
             manifest, problems = _from_prometheus(url, folder, since, until, headers, snapshot)
         else:
-            make = import_trace if traces else import_audit
+            make = trace.import_trace if traces else audit.import_audit
             manifest, problems = make(files, folder, snapshot=snapshot)
         _report(manifest, folder, problems)
 
@@ -95,28 +109,22 @@ def import_(
 def _from_prometheus(
     url: str, folder: Path, since: str, until: str, headers: Sequence[str], snapshot: Snapshot | None
 ) -> tuple[HistoryManifest, list[str]]:
-    from datetime import UTC, datetime
-
-    from bayplan.answers.history.sources.kube_state_metrics import import_prometheus
-    from bayplan.answers.history.sources.prometheus import headers_of
 
     now = datetime.now(UTC).replace(microsecond=0)
     begin, end = _time("--since", since, now), _time("--until", until, now)
     if begin >= end:
         raise click.UsageError(f"--since {since} is not before --until {until}")
-    return import_prometheus(url, folder, begin, end, headers=headers_of(headers), snapshot=snapshot)
+    return kube_state_metrics.import_prometheus(
+        url, folder, begin, end, headers=prometheus.headers_of(headers), snapshot=snapshot
+    )
 
 
 def _time(option: str, text: str, now: datetime) -> datetime:
     """A time, or a time ago."""
-    from datetime import timedelta
-
-    from bayplan.answers.history.following import moment
-
     number, unit = text[:-1], text[-1:]
     if unit in _UNITS and number.isdecimal():
         return now - timedelta(seconds=int(number) * _UNITS[unit])
-    found = moment(text)
+    found = following.moment(text)
     if found is None:
         raise click.UsageError(f"{option} {text!r}: expected 12h, 7d, or a time such as 2026-01-01T00:00:00Z")
     return found
@@ -161,9 +169,9 @@ def synthesize_(
     Replicas follow a day curve, CronJobs their schedules, and Jobs run as long as finished ones did. Every answer says
     that it is made up. The same snapshot, options and seed give the same history.
     """
-    from bayplan.answers.history.sources.synthesis import Synthesis, synthesize
-
-    manifest, problems = synthesize(source.read(), folder, Synthesis(days, seed, swing, job_seconds, rollout_days))
+    manifest, problems = synthesis.synthesize(
+        source.read(), folder, synthesis.Synthesis(days, seed, swing, job_seconds, rollout_days)
+    )
     _report(manifest, folder, problems)
 
 
@@ -174,20 +182,16 @@ def synthesize_(
 )
 def sample(folder: Path, days: float) -> None:
     """Write the sample history to DIR: a made-up week of a shop with 24 nodes, or as many days of it."""
-    from bayplan.answers.backtest.sample import write_sample
-
     with errors_reported():
-        _report(write_sample(folder, days=days), folder, ())
+        _report(sample_history.write_sample(folder, days=days), folder, ())
 
 
 @history.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 def show(folder: Path) -> None:
     """Show what a history has, or a recording: its source, its time, its gaps, and what it lacks."""
-    from bayplan.answers.history.sources.recorded import open_history
-
     with errors_reported():
-        found = open_history(folder)
+        found = recorded.open_history(folder)
         start = found.start()
     kinds = ", ".join(f"{len(known):,} {kind.resource}" for kind, known in start.documents.items() if known)
     click.echo(f"{found.source}{' (synthetic)' if found.synthetic else ''}{' (redacted)' if found.redacted else ''}")
@@ -200,9 +204,8 @@ def show(folder: Path) -> None:
 
 
 def _snapshot(path: Path | None) -> Snapshot | None:
-    from bayplan.answers.snapshots import Snapshot
 
-    return Snapshot.open(path) if path is not None else None
+    return insight.Snapshot.open(path) if path is not None else None
 
 
 def _report(manifest: HistoryManifest, folder: Path, problems: Sequence[str]) -> None:

@@ -30,6 +30,14 @@ from bayplan.faces.cli.following import (
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import FilesOfKind
+from bayplan.foundations.lazy import library, on_use
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.backtest import errors
+    from bayplan.faces.asking import asking, running, served_questions
+    from bayplan.faces.assistants import http, recordings, server
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.insight import Insight
@@ -138,67 +146,55 @@ def mcp(
 def _need_extra() -> None:
     """End the process with status 2 if the SDK is not installed."""
     try:
-        import mcp as sdk
+        library("mcp")
     except ImportError as error:
         fail(f"assistants need {error.name}: pip install 'bayplan[mcp]'")
-    del sdk
 
 
 async def _mcp(followed: Followed, longest: float, past: _Past, where: _Streams | _Port) -> None:
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.snapshots import Snapshot
-    from bayplan.faces.asking.asking import Asking
-    from bayplan.faces.asking.running import following
-    from bayplan.faces.asking.served_questions import ServedQuestions
-    from bayplan.faces.assistants.server import AssistantServer
 
     def make() -> Insight:
-        return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+        return insight.Insight(insight.Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
 
-    insight = make()
+    answering = make()
     async with AsyncExitStack() as stack:
         kept = _kept(followed, past, longest, make)
         for each in kept:
             stack.callback(each.close)
-        source = await followed_source(followed, insight, stack)
-        asking = Asking(source, insight, longest)
-        server = AssistantServer(ServedQuestions(asking, *kept), source.snapshot().source)
+        source = await followed_source(followed, answering, stack)
+        thread = asking.Asking(source, answering, longest)
+        assistants = server.AssistantServer(served_questions.ServedQuestions(thread, *kept), source.snapshot().source)
         if isinstance(where, _Port):
-            await _listen(server, asking, where)
+            await _listen(assistants, thread, where)
             return
-        await stack.enter_async_context(following(asking))
+        await stack.enter_async_context(running.following(thread))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing can end the thread that waits for input
-        await server.run_on_stdio(*where)
+        await assistants.run_on_stdio(*where)
 
 
 def _kept(followed: Followed, past: _Past, longest: float, make: Callable[[], Insight]) -> list[PastQuestions]:
     """The questions about a history and a recording. Ends the process with status 2 if these can't be read."""
-    from bayplan.answers.backtest.errors import BacktestError
-    from bayplan.faces.asking.served_questions import HistoryQuestions
-    from bayplan.faces.assistants.recordings import RecordingQuestions
-
     kept: list[PastQuestions] = []
     moment = followed.moment
     recording = past.recording or (moment.path if moment is not None and moment.recorded else "")
     try:
         with errors_reported():
             if past.history:
-                kept.append(HistoryQuestions(past.history, make(), longest))
+                kept.append(served_questions.HistoryQuestions(past.history, make(), longest))
             if recording:
-                kept.append(RecordingQuestions(recording, followed.references, make(), longest))
-    except BacktestError as error:
+                kept.append(recordings.RecordingQuestions(recording, followed.references, make(), longest))
+    except errors.BacktestError as error:
         fail(str(error))
     return kept
 
 
 async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:
-    from bayplan.faces.assistants.http import serving
 
     stop = stop_signal()
     async with AsyncExitStack() as stack:
         with listening(port.address, port.number):
             url, token = await stack.enter_async_context(
-                serving(server, asking, address=port.address, port=port.number, token=port.token)
+                http.serving(server, asking, address=port.address, port=port.number, token=port.token)
             )
         click.echo(f"url: {url}\ntoken: {token if port.token_file is None else f'in {port.token_file}'}")
         await stop.wait()

@@ -22,6 +22,12 @@ from bayplan.benchmarking.workloads import Workload, find_configs, read_workload
 from bayplan.core.config import ConfigurationError
 from bayplan.faces.cli import perf_output
 from bayplan.faces.cli.perf_output import PerfResults
+from bayplan.foundations.heap import keep_heap
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.benchmarking import profiling
+
 
 EXIT_FAILED = 1
 EXIT_UNREADABLE = 2
@@ -175,11 +181,9 @@ def _check_profile(profile: Path | None, selected: Sequence[Workload]) -> None:
 
 
 def _run_on_core(workload: Workload, report: Report, profile: Path | None) -> list[Measurement]:
-    from bayplan.benchmarking.profiling import profiling
-    from bayplan.foundations.heap import keep_heap
 
     keep_heap()  # as `bayplan run` does
-    profiler: Profiler = nullcontext if profile is None else partial(profiling, profile)
+    profiler: Profiler = nullcontext if profile is None else partial(profiling.profiling, profile)
     return run_on_core(workload, report, profiler)
 
 

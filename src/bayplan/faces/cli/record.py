@@ -13,6 +13,14 @@ import msgspec
 from bayplan.faces.cli.following import check_readable, stop_signal
 from bayplan.faces.cli.insight.cluster_options import kubeconfig_options
 from bayplan.faces.cli.insight.messages import errors_reported, fail
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.history import format as history_format
+    from bayplan.answers.history import recording as history_recording
+    from bayplan.answers.history import redacting
+    from bayplan.core.api import kinds
+    from bayplan.running.client import connection
 
 
 @click.command()
@@ -37,20 +45,15 @@ def record(folder: Path, redact: bool, kubeconfig: str | None, context: str | No
 
 
 async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: str | None) -> None:
-    from bayplan.answers.history.format import import_pyarrow
-    from bayplan.answers.history.recording import HistoryRecorder
-    from bayplan.answers.history.redacting import Redactor, key_beside
-    from bayplan.core.api.kinds import NODE
-    from bayplan.running.client.connection import connect
 
     stop = stop_signal()
-    async with connect(kubeconfig, context) as client:
+    async with connection.connect(kubeconfig, context) as client:
         server = client.access.server
-        import_pyarrow()
-        await check_readable(client, NODE)
-        redaction = Redactor(key_beside(folder)) if redact else None
+        history_format.import_pyarrow()
+        await check_readable(client, kinds.NODE)
+        redaction = redacting.Redactor(redacting.key_beside(folder)) if redact else None
         source = "a redacted cluster" if redact else f"cluster {server}"
-        recorder = HistoryRecorder(client, folder, source, redaction=redaction)
+        recorder = history_recording.HistoryRecorder(client, folder, source, redaction=redaction)
         recording = asyncio.create_task(recorder.run(), name="record")
         stopped = asyncio.create_task(stop.wait(), name="wait for a signal")
         synced = asyncio.create_task(recorder.synced.wait(), name="wait for the first lists")
@@ -71,9 +74,7 @@ async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: s
 
 def _report(folder: Path) -> None:
     """Say what the manifest says, which needs no memory for the history."""
-    from bayplan.answers.history.format import MANIFEST, HistoryManifest
-
-    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=HistoryManifest)
+    manifest = msgspec.json.decode((folder / history_format.MANIFEST).read_bytes(), type=history_format.HistoryManifest)
     assert manifest.begin is not None
     assert manifest.end is not None
     length = timedelta(seconds=int((manifest.end - manifest.begin).total_seconds()))

@@ -9,11 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from bayplan.faces.cli.insight.follow_options import settings_option
 from bayplan.faces.cli.insight.messages import errors_reported, fail, warn
 from bayplan.faces.cli.replay_moments import moment_options
 from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.replay import candidates, causes, moments, outcome, policies, recorded_plugins
+    from bayplan.answers.replay import replay as replaying
+    from bayplan.answers.replay import wanted as wanted_moments
+    from bayplan.core import versions
+    from bayplan.faces.cli import replay_steps
+    from bayplan.faces.cli.insight import cluster_options, follow_options
+    from bayplan.running.recording import files
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer
@@ -65,52 +77,46 @@ def replay(
     writes the cluster as the scheduler knew it, for `explain`, `why-not`, `what-if` and `ui`, each with --from FILE.
     """
     with errors_reported():
-        from bayplan.answers.replay.policies import recorded_policy
-        from bayplan.answers.replay.recorded_plugins import NamedPlugins
-        from bayplan.running.recording.files import Recording, pack_recording
-
         if pack is not None:
-            pack_recording(recording, Path(pack))
+            files.pack_recording(recording, Path(pack))
             click.echo(f"Wrote {pack}")
             return
-        runs, named = Recording.runs(recording), NamedPlugins(plugins)
+        runs, named = files.Recording.runs(recording), recorded_plugins.NamedPlugins(plugins)
         if listing:
             _list(runs, output)
             return
         others = tuple(named.others(runs))
         if stepping:
-            from bayplan.faces.cli.replay_steps import Steps
-
-            Steps(runs[-1], recorded_policy(runs[-1], named)).run()
+            replay_steps.Steps(runs[-1], policies.recorded_policy(runs[-1], named)).run()
             return
         if config is not None or others or version is not None or settings:
             if wanted.given:
                 raise click.UsageError("--until, --pod and --preemption-of stop a replay: not with another policy")
             for run in runs:
-                _ask_another(run, recorded_policy(run, named), (config, others, version, settings), limit, output)
+                _ask_another(
+                    run, policies.recorded_policy(run, named), (config, others, version, settings), limit, output
+                )
         elif wanted.given:
             _stop_before(runs, wanted, named, snapshot, output)
         elif snapshot is not None:
             raise click.UsageError("--save needs a moment: --until, --pod or --preemption-of")
         else:
             for run in runs:
-                _replay(run, recorded_policy(run, named), output)
+                _replay(run, policies.recorded_policy(run, named), output)
 
 
 def _replay(recording: Recording, policy: Policy, output: str) -> None:
-    from bayplan.answers.replay.causes import explained
-    from bayplan.answers.replay.outcome import lines_of
 
     run = policy.replay(recording)
     began = time.monotonic()
     found = run.run()
     seconds = time.monotonic() - began
     if found.difference is not None:
-        found.difference = explained(found.difference, run, policy.plugins, policy.changed)
+        found.difference = causes.explained(found.difference, run, policy.plugins, policy.changed)
     if output == "json":
         click.echo(json.dumps(_document(found), indent=2))
     elif found.decisions > found.before or found.difference is not None or not found.problem:
-        for line in lines_of(found, seconds):
+        for line in outcome.lines_of(found, seconds):
             click.echo(line)
     if found.problem:
         fail(found.problem)
@@ -119,21 +125,16 @@ def _replay(recording: Recording, policy: Policy, output: str) -> None:
 
 
 def _document(found: Replayed) -> dict[str, object]:
-    import msgspec
 
     document: dict[str, object] = msgspec.to_builtins(found, builtin_types=())
     return document
 
 
 def _list(runs: Sequence[Recording], output: str) -> None:
-    import msgspec
-
-    from bayplan.answers.replay.moments import PodNames, decisions_of
-    from bayplan.answers.replay.replay import told
 
     for run in runs:
-        names = PodNames()
-        for decided in decisions_of(run, names.take):
+        names = moments.PodNames()
+        for decided in moments.decisions_of(run, names.take):
             for pod in decided.pods:
                 victims = decided.victims_of(pod.uid)
                 if output == "json":
@@ -141,7 +142,7 @@ def _list(runs: Sequence[Recording], output: str) -> None:
                     document["victimNames"] = names.of(pod.victims or victims)
                     click.echo(msgspec.json.encode(document))
                 else:
-                    what = told(pod, decided.preemptions)
+                    what = replaying.told(pod, decided.preemptions)
                     who = f" ({', '.join(names.of(victims))})" if victims else ""
                     click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}{who}")
 
@@ -149,17 +150,14 @@ def _list(runs: Sequence[Recording], output: str) -> None:
 def _stop_before(
     runs: Sequence[Recording], wanted: WantedMoment, named: NamedPlugins, snapshot: str | None, output: str
 ) -> None:
-    from bayplan.answers.replay.outcome import StoppedBefore
-    from bayplan.answers.replay.wanted import cluster_before, find
-
-    decided = find(runs, wanted, warn)
-    cluster = cluster_before(decided.run, decided, named, warn)
+    decided = wanted_moments.find(runs, wanted, warn)
+    cluster = wanted_moments.cluster_before(decided.run, decided, named, warn)
     saved = "  --save FILE writes the cluster as the scheduler knew it"
     if snapshot is not None:
         cluster.save(snapshot)
         question = f"bayplan explain {decided.pods[0].key} --from {snapshot}"
         saved = f"  {snapshot} has the cluster as the scheduler knew it: {question}"
-    _show(StoppedBefore(decided, (saved,)), output)
+    _show(outcome.StoppedBefore(decided, (saved,)), output)
 
 
 def _ask_another(
@@ -169,11 +167,8 @@ def _ask_another(
     limit: int,
     output: str,
 ) -> None:
-    from bayplan.answers.replay.candidates import ask_another
-    from bayplan.answers.replay.outcome import OtherReplay
-
-    found, problem = ask_another(recording, policy, _other_policy(policy, *another))
-    _show(OtherReplay(found, problem, limit), output)
+    found, problem = candidates.ask_another(recording, policy, _other_policy(policy, *another))
+    _show(outcome.OtherReplay(found, problem, limit), output)
     if problem and output != "json":
         fail(problem)
 
@@ -186,10 +181,7 @@ def _show(found: Answer, output: str) -> None:
 def _other_policy(
     policy: Policy, config: str | None, references: tuple[str, ...], version: str | None, settings: tuple[str, ...]
 ) -> Policy:
-    from bayplan.core.versions import gates_of
-    from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_version
-    from bayplan.faces.cli.insight.follow_options import changed_policy
-
-    gates = policy.gates if version is None else gates_of(read_version(version))
-    given = read_scheduler(config, references, (), gates.version, policy.plugins)
-    return changed_policy(policy, given if given != (None, ()) or version is not None else None, settings, gates)
+    gates = policy.gates if version is None else versions.gates_of(cluster_options.read_version(version))
+    given = cluster_options.read_scheduler(config, references, (), gates.version, policy.plugins)
+    changed = given if given != (None, ()) or version is not None else None
+    return follow_options.changed_policy(policy, changed, settings, gates)

@@ -9,6 +9,10 @@ from typing import Any
 import click
 
 from bayplan.faces.cli.insight.cluster_options import with_options
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.replay import wanted
 
 
 def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,11 +20,14 @@ def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def call(*arguments: Any, until: str | None, pod: str | None, preemption_of: str | None, **others: Any) -> Any:
-        from bayplan.answers.replay.wanted import WantedMoment, qualified
 
         if pod and preemption_of:
             raise click.UsageError("--pod and --preemption-of: expected only one of them")
-        return command(*arguments, wanted=WantedMoment(until, qualified(pod), qualified(preemption_of)), **others)
+        return command(
+            *arguments,
+            wanted=wanted.WantedMoment(until, wanted.qualified(pod), wanted.qualified(preemption_of)),
+            **others,
+        )
 
     return with_options(call, _OPTIONS)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from bayplan.answers.replay.moments import snapshot_at
+from bayplan.answers.replay.policies import Policy
+from bayplan.answers.replay.replay import Moment, told
+from bayplan.answers.snapshots.reading import SnapshotError
 from bayplan.faces.cli.insight.messages import fail
-
-if TYPE_CHECKING:
-    from bayplan.answers.replay.policies import Policy
-    from bayplan.answers.replay.replay import Moment
-    from bayplan.running.recording.files import Recording
+from bayplan.running.recording.files import Recording
 
 _HELP = "Enter: next, p: previous, a number: that decision, s FILE: save the cluster as it is before it, q: quit"
 
@@ -67,7 +65,6 @@ class Steps:
                 click.echo(_HELP)
 
     def _show(self, moment: Moment) -> None:
-        from bayplan.answers.replay.replay import told
 
         state, pending = moment.scheduler.state, moment.scheduler.queue.pending_pods()
         waiting = f"{pending.active:,} active, {pending.backoff:,} in backoff, {pending.unschedulable:,} unschedulable"
@@ -79,8 +76,6 @@ class Steps:
             click.echo(f"  pod {each.key}: {told(each, moment.preemptions)}")
 
     def _save(self, moment: Moment, path: str) -> None:
-        from bayplan.answers.replay.moments import snapshot_at
-        from bayplan.answers.snapshots import SnapshotError
 
         try:
             snapshot_at(moment.scheduler, moment.time, f"{self._recording.source} at {moment.time:%H:%M:%S}").save(path)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-if TYPE_CHECKING:
-    from bayplan.faces.cli.run_preparation import Preparation
-    from bayplan.running.recording.entries import RecordingRedaction
-    from bayplan.running.recording.recorder import DecisionRecorder
-    from bayplan.running.recording.writing import Keep
-    from bayplan.running.service.scheduler import Settings
+from bayplan.answers.history.format import HistoryError
+from bayplan.answers.history.redacting import key_beside
+from bayplan.answers.replay.policies import setting_of
+from bayplan.answers.replay.redaction import RecordingRedactor
+from bayplan.core.api import durations, quantity
+from bayplan.core.config.writing import to_yaml
+from bayplan.faces.cli.run_preparation import Preparation
+from bayplan.running.recording.entries import RecordingRedaction
+from bayplan.running.recording.files import RecordingError, next_run
+from bayplan.running.recording.recorder import DecisionRecorder
+from bayplan.running.recording.writing import Keep
+from bayplan.running.service.scheduler import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,6 @@ class RecordOptions:
 
 def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Settings, cluster: str) -> DecisionRecorder:
     """A recorder for the scheduler with these settings, which have a seed. Raises RecordingError."""
-    from bayplan.answers.replay.policies import setting_of
-    from bayplan.core.config.writing import to_yaml
-    from bayplan.running.recording.files import next_run
-    from bayplan.running.recording.recorder import DecisionRecorder
-
     configuration = to_yaml(prepared.configuration, prepared.catalog)
     setting = replace(
         setting_of(configuration, prepared.gates, asked.plugins, prepared.plugins),
@@ -50,11 +51,6 @@ def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Setting
 
 def _redaction(folder: Path) -> RecordingRedaction:
     """What replaces names, with the key beside the folder. Raises RecordingError."""
-    from bayplan.answers.history.format import HistoryError
-    from bayplan.answers.history.redacting import key_beside
-    from bayplan.answers.replay.redaction import RecordingRedactor
-    from bayplan.running.recording.files import RecordingError
-
     try:
         return RecordingRedactor(key_beside(folder))
     except HistoryError as error:
@@ -63,10 +59,6 @@ def _redaction(folder: Path) -> RecordingRedaction:
 
 def _keep(text: str | None) -> Keep:
     """What `--record-keep` says. Raises RecordingError."""
-    from bayplan.core.api import durations, quantity
-    from bayplan.running.recording.files import RecordingError
-    from bayplan.running.recording.writing import Keep
-
     if text is None:
         return Keep()
     try:
@@ -84,6 +76,4 @@ def _keep(text: str | None) -> Keep:
 
 def with_seed(settings: Settings) -> Settings:
     """The settings with a seed: a recording has to know it."""
-    import dataclasses
-
     return settings if settings.seed is not None else dataclasses.replace(settings, seed=random.getrandbits(53))

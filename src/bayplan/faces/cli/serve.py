@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +23,15 @@ from bayplan.faces.cli.following import (
 )
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options
 from bayplan.faces.cli.insight.messages import fail
+from bayplan.foundations.lazy import on_use
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.insight import Insight
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.backtest import errors
+    from bayplan.faces.serve import server
 
 
 @click.command()
@@ -44,26 +54,22 @@ def serve(followed: Followed, address: str, port: int, token_file: Path | None, 
 async def _serve(
     followed: Followed, address: str, port: int, token: str, token_file: Path | None, longest: float, history: str
 ) -> None:
-    from bayplan.answers.backtest.errors import BacktestError
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.snapshots import Snapshot
-    from bayplan.faces.serve.server import serving
 
     stop = stop_signal()
 
     def make() -> Insight:
-        return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+        return insight.Insight(insight.Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
 
-    insight = make()
+    answering = make()
     async with AsyncExitStack() as stack:
-        source = await followed_source(followed, insight, stack)
-        served = serving(
-            source, insight, make, address=address, port=port, token=token, longest=longest, history=history
+        source = await followed_source(followed, answering, stack)
+        served = server.serving(
+            source, answering, make, address=address, port=port, token=token, longest=longest, history=history
         )
         try:
             with listening(address, port):
                 url, _ = await stack.enter_async_context(served)
-        except BacktestError as error:
+        except errors.BacktestError as error:
             fail(str(error))
         click.echo(f"url: {url}\ntoken: {token if token_file is None else f'in {token_file}'}")
         await stop.wait()

@@ -11,6 +11,13 @@ import click
 from bayplan.faces.cli.insight.cluster_options import kubeconfig_options, version_option
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.shadow import following, record
+    from bayplan.answers.shadow import report as shadow_report
+    from bayplan.faces.cli import shadow_running
+
 
 OUTPUTS = ("auto", "table", "lines", "json")
 _SECONDS = click.FloatRange(0, min_open=True)
@@ -102,21 +109,16 @@ def shadow(
     decided just before, and why the two differ. The cluster is only read, with the role of `bayplan manifests
     --shadow`, whichever scheduler it has.
     """
-    from bayplan.answers.shadow.following import ShadowError
-    from bayplan.answers.shadow.record import ShadowFileError
-    from bayplan.answers.shadow.report import check_report_name
-    from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
-
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
     for report in reports:
-        if problem := check_report_name(report):
+        if problem := shadow_report.check_report_name(report):
             fail(f"--report {problem}")
-    contenders = read_contenders(names, configs, plugins, version, settings)
-    run = ShadowRun(contenders, ShadowOptions(reports=reports, **others))
+    contenders = shadow_running.read_contenders(names, configs, plugins, version, settings)
+    run = shadow_running.ShadowRun(contenders, shadow_running.ShadowOptions(reports=reports, **others))
     try:
         asyncio.run(run.run())
-    except (ShadowError, ShadowFileError) as error:
+    except (following.ShadowError, record.ShadowFileError) as error:
         fail(str(error))
     if problem := run.verdict(at_least, unknown_at_most):
         click.echo(f"bayplan shadow: {problem}", err=True)

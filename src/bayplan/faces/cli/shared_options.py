@@ -10,6 +10,12 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.foundations import http_server
+
+
 T = TypeVar("T")
 
 
@@ -66,9 +72,7 @@ def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 def _host_patterns(value: str) -> str:
     """Regular expressions, separated by commas."""
-    from bayplan.foundations.http_server import HostNames  # imports aiohttp
-
-    HostNames("", value)
+    http_server.HostNames("", value)
     return value
 
 

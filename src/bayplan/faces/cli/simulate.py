@@ -11,6 +11,10 @@ from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
 from bayplan.foundations.file_replacement import replacing
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.backtest import simulated
 
 
 @click.command()
@@ -33,8 +37,6 @@ def simulate(
     Shows how many nodes there were, how long pods waited, and what was evicted or never placed. It decides exactly as
     `bayplan run`: queue, backoff, preemption, budgets, gangs and volumes included. The same seed gives the same result.
     """
-    from bayplan.answers.backtest.simulated import simulated
-
     run = asked.run(read_simulated(config, plugins, asked.version))
     own = [each.name for each in run.scheduler.plugins]
     with interruptible("Simulating") as progress:
@@ -42,7 +44,7 @@ def simulate(
         try:
             with nullcontext() if placements is None else replacing(placements, private=True) as file:
                 found = asked.limited(
-                    lambda tell: simulated(history, ahead, run, file, tell), own, progress, "the scheduler"
+                    lambda tell: simulated.simulated(history, ahead, run, file, tell), own, progress, "the scheduler"
                 )
         except OSError as error:
             fail(f"--placements {placements}: {error.strerror or error}")

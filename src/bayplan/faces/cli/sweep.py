@@ -14,6 +14,19 @@ from bayplan.faces.cli.insight.cluster_options import DEFAULT_LIMIT
 from bayplan.faces.cli.insight.messages import errors_reported
 from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.faces.cli.shared_options import YAML_FILE
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.backtest import limited
+    from bayplan.answers.backtest import report as backtest_report
+    from bayplan.answers.simulation import usual
+    from bayplan.answers.sweeps import plan as sweep_plan
+    from bayplan.answers.sweeps import plot, results, runs
+    from bayplan.answers.sweeps import sweep as sweeping
+    from bayplan.answers.sweeps import workers as sweep_workers
+    from bayplan.core import config
+    from bayplan.core.config import writing
+
 
 if TYPE_CHECKING:
     from bayplan.answers.sweeps.plan import SweepTask
@@ -53,37 +66,31 @@ def sweep(
     only what is missing or has changed. DIR/runs.parquet has all runs as one table. docs/sweep.md describes the file.
     """
     with errors_reported(), replay_errors():
-        from bayplan.answers.backtest.limited import RunLimits
-        from bayplan.answers.backtest.report import check_libraries
-        from bayplan.answers.sweeps.plan import read_plan
-        from bayplan.answers.sweeps.plot import plot
-        from bayplan.answers.sweeps.results import SweepResults
-        from bayplan.answers.sweeps.sweep import Sweep
-        from bayplan.answers.sweeps.workers import LocalWorkers, RayWorkers
-
         if ray is not None and jobs is not None:
             raise click.UsageError("--jobs are processes of this machine: use it without --ray")
-        plan = read_plan(Path(file))
+        plan = sweep_plan.read_plan(Path(file))
         if report is not None:
-            check_libraries()
-        limits = RunLimits(call_seconds, memory)
-        workers = LocalWorkers(jobs or os.cpu_count() or 1, limits) if ray is None else RayWorkers(ray, limits)
+            backtest_report.check_libraries()
+        limits = limited.RunLimits(call_seconds, memory)
+        workers = (
+            sweep_workers.LocalWorkers(jobs or os.cpu_count() or 1, limits)
+            if ray is None
+            else sweep_workers.RayWorkers(ray, limits)
+        )
         with interruptible("Sweeping") as progress:
-            running = Sweep(plan, Path(file).absolute().parent, workers, SweepResults(folder), progress)
+            running = sweeping.Sweep(
+                plan, Path(file).absolute().parent, workers, results.SweepResults(folder), progress
+            )
             found = running.run(limit)
         if report is not None:
-            write_text("--report", report, plot(found))
+            write_text("--report", report, plot.plot(found))
         if best_config is not None:
             write_text("--best-config", best_config, _configuration(running.best()))
         show(found, output)
 
 
 def _configuration(task: SweepTask) -> str:
-    from bayplan.answers.simulation.usual import usual_configuration
-    from bayplan.answers.sweeps.runs import scheduler_of
-    from bayplan.core.config import Catalog
-    from bayplan.core.config.writing import to_yaml
 
-    scheduler = scheduler_of(task)
-    configuration = scheduler.configuration or usual_configuration(scheduler.plugins, scheduler.gates)
-    return to_yaml(configuration, Catalog(scheduler.plugins, scheduler.gates))
+    scheduler = runs.scheduler_of(task)
+    configuration = scheduler.configuration or usual.usual_configuration(scheduler.plugins, scheduler.gates)
+    return writing.to_yaml(configuration, config.Catalog(scheduler.plugins, scheduler.gates))

@@ -16,6 +16,13 @@ from bayplan.faces.cli.insight.cluster_options import version_option
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options, settings_option
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.insight.progress import reporting
+from bayplan.foundations.lazy import library, on_use
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.shadow import record
+    from bayplan.faces.ui import moments, server, shadow_file
+
 
 if TYPE_CHECKING:
     from bayplan.faces.asking.sources import Source
@@ -51,31 +58,29 @@ def ui(followed: Followed, address: str, port: int, shadow: Path | None) -> None
 def need_extra() -> None:
     """End the process with status 2 if the package of the page is not installed."""
     try:
-        import jinja2
+        library("jinja2")
     except ImportError as error:
         fail(f"the page needs {error.name}: pip install 'bayplan[ui]'")
-    del jinja2
 
 
 async def _ui(
     followed: Followed, moments: MomentSources | None, shadow: ShadowFile | None, address: str, port: int
 ) -> None:
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.snapshots import Snapshot
-    from bayplan.faces.ui.server import serving
 
     stop = stop_signal()
-    insight = Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed, gates=followed.gates)
+    answering = insight.Insight(
+        insight.Snapshot(), followed.configuration, followed.plugins, seed=followed.seed, gates=followed.gates
+    )
     async with AsyncExitStack() as stack:
         source: Source
         if moments is None:
-            source = await followed_source(followed, insight, stack)
+            source = await followed_source(followed, answering, stack)
         else:
             source = moments.of(moments.first_shown)
             await _check(source)
         with listening(address, port):
             url = await stack.enter_async_context(
-                serving(source, insight, address=address, port=port, moments=moments, shadow=shadow)
+                server.serving(source, answering, address=address, port=port, moments=moments, shadow=shadow)
             )
         click.echo(f"{url}\n\nOpen this address in a browser. Press Ctrl-C to stop.")
         await stop.wait()
@@ -83,36 +88,29 @@ async def _ui(
 
 def _moments(followed: Followed, moment: MomentFile) -> MomentSources:
     """The moments of the history or the recording that the page goes through."""
-    from bayplan.faces.ui.moments import MomentSources, compare_history, compare_recording
-
     with reporting(f"Reading {moment.path}"):
         if moment.recorded:
             recording, number = moment.recording()
             other = followed.other
-            compare = None if other is None else partial(compare_recording, recording, other)
-            return MomentSources(recording, number, compare=compare)
+            compare = None if other is None else partial(moments.compare_recording, recording, other)
+            return moments.MomentSources(recording, number, compare=compare)
         history, number = moment.history()
-        return MomentSources(history, number, compare=partial(compare_history, history))
+        return moments.MomentSources(history, number, compare=partial(moments.compare_history, history))
 
 
 def _shadow_file(path: Path) -> ShadowFile:
     """The file of a shadow. Ends the process if it can't be read."""
-    from bayplan.answers.shadow.record import ShadowFileError
-    from bayplan.faces.ui.shadow_file import ShadowFile
-
-    file = ShadowFile(path)
+    file = shadow_file.ShadowFile(path)
     try:
         file.read()
-    except ShadowFileError as error:
+    except record.ShadowFileError as error:
         fail(f"--shadow: {error}")
     return file
 
 
 async def _check(source: Source) -> None:
     """End the process if the moment that is shown first can't be reached."""
-    from bayplan.answers.insight.answers import QuestionError
-
     try:
         await source.ready()
-    except QuestionError as error:
+    except insight.QuestionError as error:
         fail(str(error))

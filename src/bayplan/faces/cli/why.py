@@ -10,6 +10,14 @@ import click
 from bayplan.faces.cli.insight.answering import show
 from bayplan.faces.cli.insight.messages import errors_reported, fail, warn
 from bayplan.faces.cli.shared_options import plugin_option
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.replay import policies, recorded_plugins, wanted
+    from bayplan.answers.replay import why as recorded_why
+    from bayplan.running.recording import files
+
 
 if TYPE_CHECKING:
     from bayplan.answers.replay.moments import RecordedDecision
@@ -46,40 +54,34 @@ def why(
     if evicted and moved:
         raise click.UsageError("--evicted and --moved: expected only one of them")
     with errors_reported():
-        from bayplan.answers.replay.recorded_plugins import NamedPlugins
-        from bayplan.answers.replay.wanted import WantedMoment, find, qualified
-        from bayplan.answers.replay.why import Moves
-        from bayplan.running.recording.files import Recording
-
-        runs, named = Recording.runs(recording), NamedPlugins(plugins)
-        key = qualified(pod)
+        runs, named = files.Recording.runs(recording), recorded_plugins.NamedPlugins(plugins)
+        key = wanted.qualified(pod)
         assert key is not None
         if moved:
-            show(Moves.of(runs, key), output)
+            show(recorded_why.Moves.of(runs, key), output)
             return
         if others := named.others(runs):
             fail(f"--plugin {others[0]}: the recording has no such plugin; `bayplan replay` asks other ones")
         asked = (
-            WantedMoment(at, preemption_of=key, option="--at") if evicted else WantedMoment(at, pod=key, option="--at")
+            wanted.WantedMoment(at, preemption_of=key, option="--at")
+            if evicted
+            else wanted.WantedMoment(at, pod=key, option="--at")
         )
-        _explain(find(runs, asked, warn), key, named, output, evicted=evicted)
+        _explain(wanted.find(runs, asked, warn), key, named, output, evicted=evicted)
 
 
 def _explain(decided: RecordedDecision, pod: str, named: NamedPlugins, output: str, *, evicted: bool) -> None:
-    from bayplan.answers.insight.answers import QuestionError
-    from bayplan.answers.replay.policies import recorded_policy
-    from bayplan.answers.replay.why import BEFORE, AskedDecision
 
-    asked = AskedDecision.of(decided, pod, evicted=evicted)
+    asked = recorded_why.AskedDecision.of(decided, pod, evicted=evicted)
     if output != "json":
         click.echo("\n".join(asked.lines()))
-    policy = recorded_policy(decided.run, named)
+    policy = policies.recorded_policy(decided.run, named)
     if output != "json":
         for line in policy.changed:
             click.echo(f"warning: {line}")
-        click.echo(BEFORE)
+        click.echo(recorded_why.BEFORE)
     try:
         found = asked.explained(policy)
-    except QuestionError as error:
+    except insight.QuestionError as error:
         fail(str(error))
     show(found, output)

@@ -6,9 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bayplan.core.framework import interface
 from bayplan.core.framework.profile import Point
+from bayplan.foundations.lazy import on_use
 from bayplan.testing.contract.examples import Example
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject
+
+with on_use():
+    from bayplan.testing.contract import retry_run
+
 
 SECONDS = 200.0
 """How long a scheduler runs for an example. Shorter than the time after which every rejected pod is tried again."""
@@ -27,10 +32,8 @@ def retries(subject: Subject, example: Example) -> None:
     There are two equal pods: when one is rejected after Reserve, its node has room again, and the other one may be
     requeued. The plugin's background task runs, and its PreBind and Bind don't.
     """
-    from bayplan.testing.contract.retry_run import attempts_of  # slow: it needs the service and an API server
-
     with ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop
-        attempts = thread.submit(attempts_of, subject, example, SECONDS).result()
+        attempts = thread.submit(retry_run.attempts_of, subject, example, SECONDS).result()
     if attempts > MOST_ATTEMPTS:
         raise Breach(
             f"nothing changes in the cluster, and the plugin rejects two equal pods in {attempts} attempts each in "

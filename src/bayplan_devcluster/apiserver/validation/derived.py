@@ -11,10 +11,15 @@ from functools import lru_cache
 
 from bayplan.core.api.field_errors import FieldError, invalid, too_long
 from bayplan.core.devices.limits import MAX_EXPRESSION_LENGTH
+from bayplan.foundations.lazy import on_use
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.validation.attributes import LISTS_GATE
 from bayplan_devcluster.apiserver.validation.devices import full_name
 from bayplan_devcluster.apiserver.validation.rules import At
+
+with on_use():
+    from bayplan.core.devices.cel import derivations, selectors
+
 
 _UNUSED = "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
 
@@ -46,11 +51,8 @@ def expression(expression: str, at: At) -> Iterator[FieldError]:
 @lru_cache(maxsize=256)
 def _compile_error(expression: str, *, lists: bool) -> str:
     """The error of a new CEL expression, "" if it is valid. `lists` is that of Derivation."""
-    from bayplan.core.devices.cel.derivations import Derivation  # imported at first use, because it takes long
-    from bayplan.core.devices.cel.selectors import CompileError
-
     try:
-        Derivation(expression, lists=lists, stored=False)
-    except CompileError as error:
+        derivations.Derivation(expression, lists=lists, stored=False)
+    except selectors.CompileError as error:
         return str(error)
     return ""

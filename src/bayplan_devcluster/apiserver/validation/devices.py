@@ -15,9 +15,14 @@ from bayplan.core.api.names import name_errors
 from bayplan.core.api.requests import is_extended
 from bayplan.core.devices.limits import MAX_EXPRESSION_LENGTH
 from bayplan.core.devices.requests import ALL, EXACT_COUNT
+from bayplan.foundations.lazy import on_use
 from bayplan_devcluster.apiserver.schema import Object
 from bayplan_devcluster.apiserver.validation.attributes import LISTS_GATE
 from bayplan_devcluster.apiserver.validation.rules import At, check, driver, problems, unchanged
+
+with on_use():
+    from bayplan.core.devices.cel import selectors
+
 
 EMPTY_EXPRESSION = (
     "compilation failed: ERROR: <input>:1:1: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', "
@@ -142,14 +147,9 @@ def selector(selector: Object, at: At) -> Iterator[FieldError]:
 @lru_cache(maxsize=256)
 def _compile_error(expression: str, *, lists: bool) -> str:
     """The error of a new CEL expression, "" if it is valid. `lists` is that of Selector."""
-    from bayplan.core.devices.cel.selectors import (  # imported at first use, because it takes long
-        CompileError,
-        Selector,
-    )
-
     try:
-        Selector(expression, lists=lists, stored=False)
-    except CompileError as error:
+        selectors.Selector(expression, lists=lists, stored=False)
+    except selectors.CompileError as error:
         return f"compilation failed: {error}"
     return ""
 

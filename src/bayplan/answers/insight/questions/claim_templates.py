@@ -17,6 +17,10 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.devices.claims import UnusableClaim, claim_name
 from bayplan.core.framework.near_names import near_name
 from bayplan.core.framework.remedies import Remedy
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.core.expansion import claims
 
 
 def template_notes(world: World, pod: PodInfo) -> Iterator[str]:
@@ -63,14 +67,13 @@ def make_claims(world: World, key: str, new: tuple[Any, ...]) -> None:
     pod = world.pending.get(key)
     if pod is None or not pod.spec.resourceClaims:
         return
-    from bayplan.core.expansion.claims import claim_of_template  # few pods need it
 
     made = dict[str, str]()
     for reference in _unmade(pod):
         name = reference.resourceClaimTemplateName or ""
         template = _added(new, pod.namespace, name) or _template(world, pod.namespace, name)
         if template is not None:
-            claim = claim_of_template(template, POD, pod.object, reference.name)
+            claim = claims.claim_of_template(template, POD, pod.object, reference.name)
             made[reference.name] = _add_claim(world, claim, pod)
     if made:
         document = pod_document(pod)

@@ -32,6 +32,12 @@ from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import manifests
+    from bayplan.core.expansion import scale_down, stateful_pods
+
 
 NOT_READY = "node.kubernetes.io/not-ready"
 _SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,30})")
@@ -141,9 +147,6 @@ class _Editor:
 
     def scale(self, text: str) -> None:
         """Change the number of a workload's pods."""
-        from bayplan.core.expansion.scale_down import scale_down_order
-        from bayplan.core.expansion.stateful_pods import parent_and_ordinal
-
         match = _SCALE.fullmatch(text)
         kind = kind_called(match[1]) if match is not None else None
         if match is None or kind not in _SCALABLE:
@@ -161,10 +164,10 @@ class _Editor:
         self._draft.change(document)
         if kind is kinds.STATEFUL_SET:
             start = (document["spec"].get("ordinals") or {}).get("start", 0)
-            self._draft.remove([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= start + number])
+            self._draft.remove([pod for pod in pods if stateful_pods.parent_and_ordinal(pod.name)[1] >= start + number])
         elif number < len(pods):
             objects = [pod.object for pod in pods]
-            doomed = {pod.metadata.name for pod in scale_down_order(objects, objects)[: len(pods) - number]}
+            doomed = {pod.metadata.name for pod in scale_down.scale_down_order(objects, objects)[: len(pods) - number]}
             self._draft.remove([pod for pod in pods if pod.name in doomed])
             if kind is kinds.DEPLOYMENT:
                 self._count_fewer(pod for pod in pods if pod.name in doomed)
@@ -191,9 +194,7 @@ class _Editor:
 
     def _add_missing(self, kind: Kind, document: dict[str, Any]) -> str:
         """Add the pods that a workload lacks. Returns what to add to the step if the API server refuses some."""
-        from bayplan.answers.insight.manifests import Manifests
-
-        expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).missing(kind, document)
+        expansion = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room).missing(kind, document)
         self._changed += self._draft.add(expansion)
         refused = expansion.refused_pods
         return f" ({plural(len(refused), 'pod')} refused: {refused[0].message})" if refused else ""
@@ -246,9 +247,7 @@ class _Editor:
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """Add what manifests lead to, as far as it doesn't exist. Returns the rules about nodes that aren't run."""
-        from bayplan.answers.insight.manifests import Manifests
-
-        expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
+        expansion = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
         for document in expansion.objects:
             if identify(document)[0] is kinds.NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = taints_without(document, NOT_READY)

@@ -36,6 +36,13 @@ from bayplan.core.api.objects import convert, decode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.devices.claims import allocation_of, results_of
 from bayplan.core.devices.slices import PoolId
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import manifests
+    from bayplan.core.devices import device_taints
+    from bayplan.core.expansion import daemon_pods
+
 
 if TYPE_CHECKING:
     from bayplan.core.api.served import Pod
@@ -69,24 +76,21 @@ class _Evictions:
     """The device taints of a snapshot that evict pods."""
 
     def __init__(self, world: World, snapshot: Snapshot) -> None:
-        from bayplan.core.devices.device_taints import evicting_rules
 
         self._world = world
         decoded = (decode(RESOURCE_SLICE.type, raw) for raw in snapshot.of_kind(RESOURCE_SLICE).values())
         self._slices = grouped((PoolId(each.spec.driver, each.spec.pool.name), each) for each in decoded)
         rules = (decode(DEVICE_TAINT_RULE.type, raw) for raw in snapshot.of_kind(DEVICE_TAINT_RULE).values())
-        self._rules = evicting_rules(rules) if world.gates.enabled("DRADeviceTaintRules") else []
+        self._rules = device_taints.evicting_rules(rules) if world.gates.enabled("DRADeviceTaintRules") else []
         self._rules = [rule._replace(taint=self._timed(rule.taint)) for rule in self._rules]
 
     def concern(self, pod: PodInfo) -> bool:
         """Whether a device of the pod has a taint that evicts it, at once or later."""
-        from bayplan.core.devices.device_taints import end_of_toleration, evicting_taints
-
         for claim in claims_of(self._world, pod):
             for result in results_of(allocation_of(claim)):
                 slices = self._slices.get(PoolId(result.driver, result.pool), [])
-                for taint, _ in evicting_taints(result, slices, self._rules, self._timed):
-                    if end_of_toleration(result, taint) is not None:
+                for taint, _ in device_taints.evicting_taints(result, slices, self._rules, self._timed):
+                    if device_taints.end_of_toleration(result, taint) is not None:
                         return True
         return False
 
@@ -104,8 +108,6 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
     sets = draft.snapshot.of_kind(DAEMON_SET)
     if not changed or not sets:
         return
-    from bayplan.answers.insight.manifests import Manifests
-    from bayplan.core.expansion.daemon_pods import Eligibility
 
     pods = _daemon_pods(draft.snapshot)
     for key in sets:
@@ -113,18 +115,16 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
         assert document is not None
         namespace, _, name = key.partition("/")
         own = pods.get((namespace, name), {})
-        eligible = Eligibility.of(convert(DAEMON_SET.type, document))
+        eligible = daemon_pods.Eligibility.of(convert(DAEMON_SET.type, document))
         verdicts = {node: eligible.judge(obj) for node, obj in changed.items()}
         draft.remove([pod for node, verdict in verdicts.items() if not verdict.stay for pod in own.get(node, ())])
         wanted = [node for node, verdict in verdicts.items() if verdict.run and node not in own]
         if wanted:
-            draft.add(Manifests(draft.snapshot, seed, draft.room).daemon_pods(document, wanted))
+            draft.add(manifests.Manifests(draft.snapshot, seed, draft.room).daemon_pods(document, wanted))
 
 
 def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, list[PodInfo]]]:
     """The pods of each DaemonSet by node."""
-    from bayplan.core.expansion.daemon_pods import target_node
-
     found: dict[tuple[str, str], dict[str, list[PodInfo]]] = {}
     for raw in snapshot.of_kind(POD).values():
         if b"DaemonSet" not in raw:
@@ -134,7 +134,7 @@ def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, li
         except ValueError:
             continue  # it is left out of every answer, with a warning
         owner, obj = controller_of(pod), cast("Pod", pod.object)
-        node = target_node(obj)
+        node = daemon_pods.target_node(obj)
         if owner is not None and owner.kind == DAEMON_SET.kind and node is not None:
             found.setdefault((pod.namespace, owner.name), {}).setdefault(node, []).append(pod)
     return found
@@ -149,10 +149,9 @@ def _use_quotas(draft: Draft, before: Snapshot, seed: int) -> None:
     for namespace in sorted(namespaces):
         if not _may_allow_more(before, draft.snapshot, namespace):
             continue
-        from bayplan.answers.insight.manifests import Manifests
 
-        refused = Manifests(before, seed)
-        allowed = Manifests(draft.snapshot, seed, draft.room)
+        refused = manifests.Manifests(before, seed)
+        allowed = manifests.Manifests(draft.snapshot, seed, draft.room)
         for kind, document in list(_workloads(draft.snapshot, namespace)):
             lacked = refused.missing(kind, document).refused_pods
             if lacked:

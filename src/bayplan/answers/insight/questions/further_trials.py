@@ -15,6 +15,10 @@ from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DEPLOYMENT
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight.questions import surge, template_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +38,12 @@ class FurtherTrials:
         """Try a change of a pod with its workload, as the rollout of a new template; None if that doesn't help."""
         if not found.change.edits:
             return found
-        from bayplan.answers.insight.questions.template_changes import (
-            TemplateChanges,  # imports the embedded API server
-        )
 
-        return TemplateChanges(self.snapshot, self.seed, self.limits)(world, pod, found, progress)
+        return template_changes.TemplateChanges(self.snapshot, self.seed, self.limits)(world, pod, found, progress)
 
     def without_surge(self, world: World, pod: PodInfo, progress: Progress) -> Help | None:
         """Try a rollout without additional pods, for the pod of a Deployment."""
         if DEPLOYMENT.kind not in dict(owners_of(pod)):
             return None
-        from bayplan.answers.insight.questions.surge import without_surge  # imports controllers of the embedded cluster
 
-        return without_surge(world, pod, progress, snapshot=self.snapshot)
+        return surge.without_surge(world, pod, progress, snapshot=self.snapshot)

@@ -17,6 +17,11 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import manifests
+
 
 FAILED_CREATE = "FailedCreate"
 """The reason of the events and conditions of controllers whose pods the API server refuses."""
@@ -155,15 +160,15 @@ def _without_trace(message: str) -> str:
 
 def _refusal(snapshot: Snapshot, namespace: str, template: Document, seed: int) -> str:
     """What the API server would say to a pod of a template now; "" if it would take it."""
-    from bayplan.answers.insight.manifests import Manifests  # imports the embedded API server
-
     spec = dict(template.get("spec") or {})
     if not snapshot.of_kind(kinds.PRIORITY_CLASS):  # they were not read
         spec.pop("priorityClassName", None)
     labels = (template.get("metadata") or {}).get("labels") or {}
     metadata = {"name": _TRIAL, "namespace": namespace, "labels": labels}
     try:
-        Manifests(snapshot, seed).expand([{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}])
+        manifests.Manifests(snapshot, seed).expand(
+            [{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}]
+        )
     except QuestionError as error:
         return str(error).partition("): ")[2] or str(error)
     return ""

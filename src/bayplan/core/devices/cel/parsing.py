@@ -1,4 +1,4 @@
-"""Parses expressions to a simple syntax tree. The parser is imported at first use, because that takes long."""
+"""Parses expressions to a simple syntax tree. The library of the parser is slow to import."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import lark
+from lark.exceptions import UnexpectedInput
 
 _OPERATORS = {
     "lt": "_<_",
@@ -46,7 +49,6 @@ class InvalidSyntax(ValueError):
 @cache
 def _parser() -> Any:
     """The parser, built once because that is slow. It has no state."""
-    import lark
 
     def word(token: lark.Token) -> lark.Token:
         return lark.Token("BOOL_LIT", token.value) if token.value in {"true", "false"} else token
@@ -58,8 +60,6 @@ def _parser() -> Any:
 def parse(text: str) -> Tree:
     """Parse an expression. Raises InvalidSyntax."""
     parser = _parser()
-    from lark.exceptions import UnexpectedInput
-
     try:
         return _simplified(parser.parse(text))
     except UnexpectedInput as error:

@@ -9,12 +9,16 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bayplan.core.devices.cel.costs import CostExceeded, Meter
 from bayplan.core.devices.cel.device import DeviceFacts, UnreadableAttribute
 from bayplan.core.devices.cel.values import Failure, type_name
+from bayplan.foundations.lazy import on_use, run_now
+
+with on_use():  # at the first expression: most clusters have none
+    from bayplan.core.devices.cel import checking, compiling, declarations, parsing, planning, reading
+
 
 if TYPE_CHECKING:
     from bayplan.core.devices.cel.celtypes import Type
@@ -193,36 +197,28 @@ class Selectors(Evaluations[bool]):
 
 def import_compiler() -> Iterator[None]:
     """Import the compiler and build its parser, in steps."""
-    for name in ("declarations", "checking", "parsing", "compiling", "planning", "reading"):
-        import_module(f"{__package__}.{name}")
+    for module in (declarations, checking, parsing, compiling, planning, reading):
+        run_now(module)
         yield
-    from bayplan.core.devices.cel.parsing import parse
 
-    parse("true")
+    parsing.parse("true")
     yield
 
 
 def _compiled(
     expression: str, refuse: Callable[..., str], *, lists: bool, stored: bool
 ) -> tuple[Program, Sequence[Path]]:
-    # Imported at the first expression: most clusters have none.
-    from bayplan.core.devices.cel.checking import InvalidExpression, check
-    from bayplan.core.devices.cel.compiling import compile_program
-    from bayplan.core.devices.cel.parsing import InvalidSyntax, parse
-    from bayplan.core.devices.cel.planning import PlanError, plan
-    from bayplan.core.devices.cel.reading import reads
-
     try:
-        tree = parse(expression)
-        found = check(tree, lists=lists, stored=stored)
+        tree = parsing.parse(expression)
+        found = checking.check(tree, lists=lists, stored=stored)
         problem = refuse(found, lists=lists)
         if problem:
             raise CompileError(problem)
-        planned = plan(tree)
-        return compile_program(planned), reads(planned) or ()
-    except (InvalidSyntax, InvalidExpression) as error:
+        planned = planning.plan(tree)
+        return compiling.compile_program(planned), reading.reads(planned) or ()
+    except (parsing.InvalidSyntax, checking.InvalidExpression) as error:
         raise CompileError(f"compilation failed: {error}") from None
-    except PlanError as error:
+    except planning.PlanError as error:
         raise CompileError(f"program instantiation failed: {error}") from None
     except RecursionError:
         raise CompileError("compilation failed: expression is nested too deeply") from None

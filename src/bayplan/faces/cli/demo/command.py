@@ -25,8 +25,13 @@ from bayplan.faces.cli.following import stop_signal
 from bayplan.faces.cli.ui import need_extra
 from bayplan.foundations.clock import RunningClock
 from bayplan.foundations.file_replacement import replace_text
+from bayplan.foundations.lazy import on_use
 from bayplan.running.client.connection import connect
 from bayplan_devcluster.cluster import DevCluster
+
+with on_use():
+    from bayplan.faces.cli.demo import page
+
 
 LIMIT = 14.0
 """Seconds after which the demo gives up, without the time for CronJobs."""
@@ -79,10 +84,8 @@ async def _demo(clock_rate: float, *, keep: bool, ui: bool, svg: Path | None) ->
         cluster.write_kubeconfig(kubeconfig)
         client = await stack.enter_async_context(connect(kubeconfig))
         if ui:
-            from bayplan.faces.cli.demo.page import serving_page
-
             console.print(
-                f"Open {await stack.enter_async_context(serving_page(client))}", soft_wrap=True, highlight=False
+                f"Open {await stack.enter_async_context(page.serving_page(client))}", soft_wrap=True, highlight=False
             )
         show = await stack.enter_async_context(running_show(client))
         draw = partial(picture, show, nodes, cluster.url, clock)

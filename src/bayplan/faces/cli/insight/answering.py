@@ -13,6 +13,13 @@ import click
 from bayplan.faces.cli.insight.cluster_options import AskedCluster
 from bayplan.faces.cli.insight.messages import EXIT_INTERRUPTED, fail, warn
 from bayplan.faces.cli.insight.progress import interruptible
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan import insight
+    from bayplan.answers.insight import answers, limits
+    from bayplan.faces.cli.insight import terminal
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer, Progress
@@ -34,22 +41,22 @@ def answer(asked: AskedCluster, ask: Callable[[Insight, Progress], A], *, doing:
     A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
     is known was printed.
     """
-    from bayplan.answers.insight.answers import QuestionError, silent
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.limits import UNLIMITED, LimitError, Limits
-
     try:
-        limits = UNLIMITED if yes else Limits()
-        insight = Insight(
-            asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, limits=limits, gates=asked.gates
+        answering = insight.Insight(
+            asked.snapshot,
+            asked.configuration,
+            asked.plugins,
+            seed=asked.seed,
+            limits=limits.UNLIMITED if yes else limits.Limits(),
+            gates=asked.gates,
         )
-        with interruptible(doing) if doing else nullcontext(silent) as progress:
-            found = ask(insight, progress)
-    except LimitError as error:
+        with interruptible(doing) if doing else nullcontext(answers.silent) as progress:
+            found = ask(answering, progress)
+    except insight.LimitError as error:
         fail(f"{error}; if that is not a typo, pass --yes")
-    except QuestionError as error:
+    except insight.QuestionError as error:
         fail(str(error))
-    warn(insight.problems)
+    warn(answering.problems)
     try:
         show(found, asked.output)
     except BrokenPipeError:
@@ -68,12 +75,8 @@ def show(found: Answer, output: str) -> None:
     elif output == "html":
         click.echo(found.html(wide=True))
     else:
-        from rich.console import Console
-
-        from bayplan.answers.insight.answers import folded
-
         wide = output == "wide"
         if sys.stdout.isatty():
-            Console(highlight=False).print(folded(found.render(wide=wide)))
+            terminal.show(found, wide=wide)
         else:
             click.echo(found.text(width=10_000 if wide else 160, wide=wide), nl=False)

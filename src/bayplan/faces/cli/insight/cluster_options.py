@@ -22,6 +22,18 @@ from bayplan.faces.cli.insight.messages import errors_reported, fail, warn
 from bayplan.faces.cli.insight.progress import reporting
 from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind, plugin_option
 from bayplan.foundations.collector import collecting_rarely
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan import client, insight
+    from bayplan.answers.insight import other_schedulers
+    from bayplan.answers.replay import recorded_plugins
+    from bayplan.answers.simulation import usual, world
+    from bayplan.core import config as scheduler_config
+    from bayplan.core import versions
+    from bayplan.core.api import labels
+    from bayplan.faces.cli.insight import moments
+
 
 if TYPE_CHECKING:
     from bayplan.answers.snapshots import Snapshot
@@ -49,14 +61,12 @@ class SourceOptions:
 
     def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
         """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
-        from bayplan.answers.snapshots import Snapshot
-
         what = "the cluster" if self.path is None else "standard input" if self.path == "-" else self.path
         with reporting(f"Reading {what}") as progress:
             if self.path is not None:
-                snapshot = Snapshot.open(self.path, progress=progress)
+                snapshot = insight.Snapshot.open(self.path, progress=progress)
             else:
-                snapshot = Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
+                snapshot = insight.Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
         if self.path is not None and not len(snapshot):
             fail(f"there are no objects in {what}")
         warn(map(str, snapshot.gaps))
@@ -67,9 +77,8 @@ class SourceOptions:
         """The namespace in which kubectl looks: that of the context; `default` for files. Raises ConfigError."""
         if self.path is not None:
             return "default"
-        from bayplan.running.client.kubeconfig import load_kubeconfig
 
-        return load_kubeconfig(self.kubeconfig, self.context).namespace
+        return client.load_kubeconfig(self.kubeconfig, self.context).namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +251,6 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
         **others: Any,
     ) -> Any:
         with collecting_rarely(), errors_reported():
-            from bayplan.answers.insight.other_schedulers import unknown_schedulers
-            from bayplan.answers.simulation.usual import SERVED_NAMES
-            from bayplan.core.versions import gates_of, with_gangs
-
             given = others.get(path_argument)
             if given is not None and path is not None:
                 raise click.UsageError(f"--from {path} and {given}: expected only one of them")
@@ -269,11 +274,11 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
                 snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
             if chosen is None and snapshot.followed.note:
                 warn([snapshot.followed.note])
-            gates = with_gangs(gates_of(chosen or snapshot.followed.version))
+            gates = versions.with_gangs(versions.gates_of(chosen or snapshot.followed.version))
             if policy is not None and chosen is None:
                 gates = policy.gates
             if not any(files) and policy is None:
-                warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
+                warn(other_schedulers.unknown_schedulers(snapshot, (*usual.SERVED_NAMES, *names)))
             schedulers = [with_names(each, names, gates) for each in schedulers]
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
             return command(
@@ -285,9 +290,7 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
 
 def moment_of(source: SourceOptions, at: str | None, references: tuple[str, ...]) -> MomentFile | None:
     """The moment of a recording or a history that is the source; None for any other source. See `MomentFile`."""
-    from bayplan.faces.cli.insight.moments import moment_source
-
-    found = moment_source(source.path, at, references)
+    found = moments.moment_source(source.path, at, references)
     if found is None and at is not None:
         raise click.UsageError("--at names a moment of a recording or a history: use it with --from and one")
     return found
@@ -321,17 +324,13 @@ def read_scheduler(
     """
     if config is None and not references:
         return None, ()
-    from bayplan.core.config import load_plugins, read_configuration
-    from bayplan.core.versions import NEWEST, gates_of
 
-    plugins = load_plugins(references)
+    plugins = scheduler_config.load_plugins(references)
     if recorded:
-        from bayplan.answers.replay.recorded_plugins import beside
-
-        plugins = beside(recorded, plugins)
+        plugins = recorded_plugins.beside(recorded, plugins)
     if config is None:
         return None, plugins
-    reading = read_configuration(Path(config), plugins, gates_of(version or NEWEST))
+    reading = scheduler_config.read_configuration(Path(config), plugins, versions.gates_of(version or versions.NEWEST))
     for line in reading.warning_lines():
         click.echo(line, err=True)
     if names:
@@ -351,17 +350,14 @@ def with_names(
     configuration, plugins = scheduler
     if configuration is not None or not names:
         return scheduler
-    from bayplan.answers.simulation.usual import usual_configuration
 
-    return usual_configuration(plugins, gates, names), plugins
+    return usual.usual_configuration(plugins, gates, names), plugins
 
 
 def read_version(text: str) -> str:
     """The version that the user named. Ends the process with status 2 for one that isn't known."""
-    from bayplan.core.versions import emulated_version
-
     try:
-        return emulated_version(text)
+        return versions.emulated_version(text)
     except ValueError as error:
         fail(f"--emulated-version: {error}")
 
@@ -371,31 +367,25 @@ def rename_profiles(config: str, configuration: KubeSchedulerConfiguration, name
 
     `config`: the file, for the message that ends the process.
     """
-    from msgspec.structs import replace
-
-    from bayplan.core.config import single_profile_problem
-
-    problem = single_profile_problem(configuration, config)
+    problem = scheduler_config.single_profile_problem(configuration, config)
     if problem:
         fail(problem)
-    configuration.profiles = [replace(configuration.profiles[0], schedulerName=name) for name in dict.fromkeys(names)]
+    scheduler_config.rename_profile(configuration, names)
 
 
 def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> Iterable[Kind]:
     """The kinds that the user's plugins read, which may be custom ones."""
     if configuration is None and not plugins:
         return ()
-    from bayplan.answers.simulation.world import World
 
-    return World(configuration, plugins).handle.watched
+    return world.World(configuration, plugins).handle.watched
 
 
 def _selector(text: str | None) -> LabelSelector | None:
     if text is None:
         return None
-    from bayplan.core.api.labels import InvalidSelector, parse_label_selector
 
     try:
-        return parse_label_selector(text)
-    except InvalidSelector as error:
+        return labels.parse_label_selector(text)
+    except labels.InvalidSelector as error:
         fail(f"--selector {text!r}: {error}")

@@ -10,6 +10,11 @@ from bayplan.faces.cli.insight.answering import answer
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, SourceOptions, comparing_options
 from bayplan.faces.cli.insight.messages import warn
 from bayplan.faces.cli.shared_options import FilesOfKind
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan import insight
+
 
 _PATH = FilesOfKind("path", "")
 
@@ -28,8 +33,6 @@ def diff(asked: AskedCluster, a: str | None, b: str | None) -> None:
     A and B are saved snapshots, or whatever --from reads. Without B, A is compared with the cluster. Without A, two
     configurations are compared on one cluster.
     """
-    from bayplan.answers.insight.insight import Insight
-
     configuration, plugins = asked.other or (None, asked.plugins)
     if a is None:
         if asked.other is None:
@@ -39,7 +42,7 @@ def diff(asked: AskedCluster, a: str | None, b: str | None) -> None:
         before = SourceOptions(path=a).read()
         first = replace(asked, snapshot=before, configuration=asked.configuration or configuration)
         names = a, b or asked.snapshot.source
-    other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed, gates=asked.gates)
+    other = insight.Insight(asked.snapshot, configuration, plugins, seed=asked.seed, gates=asked.gates)
     if a is not None:
         warn(f"{names[1]}: {problem}" for problem in other.problems)
     answer(first, lambda insight, _: insight.diff(other, names, shown=asked.limit))

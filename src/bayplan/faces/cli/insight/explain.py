@@ -8,7 +8,12 @@ import click
 
 from bayplan.faces.cli.insight.answering import answer
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
-from bayplan.faces.cli.insight.watching import watch
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import owners
+    from bayplan.faces.cli.insight import watching
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer, Progress
@@ -38,7 +43,7 @@ def explain(asked: AskedCluster, what: str | None, *, all_pending: bool, follow:
             raise click.UsageError("--watch follows one pod: expected a pod, as in web-0")
         if asked.source.path is not None:
             raise click.UsageError("--watch follows a cluster: use it without --from")
-        watch(asked, name if "/" in name else f"{asked.in_namespace}/{name}")
+        watching.watch(asked, name if "/" in name else f"{asked.in_namespace}/{name}")
 
     def ask(insight: Insight, progress: Progress) -> Answer:
         limit = asked.limit
@@ -62,15 +67,13 @@ def split(reference: str) -> tuple[str, str]:
 
     For `NAMESPACE/NAME`, where the first part is no type, the type is `pod`, and the name is all of it.
     """
-    from bayplan.answers.insight.owners import kind_called
-
     kind, slash, name = reference.partition("/")
     if not slash or not kind or not name:
         if not reference or slash:
             raise click.UsageError(f"{reference!r}: expected a pod or TYPE/NAME, as in web-0 or deployment/web")
         return "pod", reference
     kind = kind.lower()
-    return ("pod", reference) if kind_called(kind) is None else (kind, name)
+    return ("pod", reference) if owners.kind_called(kind) is None else (kind, name)
 
 
 def pod_key(asked: AskedCluster, reference: str) -> str:

@@ -13,6 +13,13 @@ from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, Command, cluster_options
 from bayplan.faces.cli.insight.messages import fail, warn
 from bayplan.faces.cli.shared_options import FilesOfKind
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.snapshots import archive, exports, lacking
+    from bayplan.core.api import kinds
+    from bayplan.foundations import manifest_files
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Progress
@@ -61,20 +68,15 @@ def fit(asked: AskedCluster, files: tuple[str, ...], *, yes: bool) -> None:
 
 def _warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
     """Say which kinds a dump lacks that the manifests need. A saved snapshot has what its cluster had."""
-    from bayplan.answers.snapshots.archive import is_archive
-    from bayplan.answers.snapshots.lacking import lacking_for
-
     known = {gap.kind for gap in asked.snapshot.gaps}
-    if asked.source.path is not None and not is_archive(asked.source.path):
-        warn(str(gap) for gap in lacking_for(asked.snapshot.documents, documents) if gap.kind not in known)
+    if asked.source.path is not None and not archive.is_archive(asked.source.path):
+        warn(str(gap) for gap in lacking.lacking_for(asked.snapshot.documents, documents) if gap.kind not in known)
 
 
 def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Read manifests, those that `--selector` chooses. Without a namespace they are in that of `--namespace` or the
     context.
     """
-    from bayplan.foundations.manifest_files import ManifestError, PlacedDocument
-
     if "-" in files and asked.source.path == "-":
         fail("--from - and --filename -: only one of them can read standard input")
     namespace = asked.in_namespace
@@ -90,8 +92,8 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
                 if asked.selector is not None and not asked.selector.matches(_labels(metadata)):
                     continue
                 namespaced = {**document, "metadata": metadata} if _is_namespaced(document) else document
-                yield PlacedDocument(namespaced, where)
-    except ManifestError as error:
+                yield manifest_files.PlacedDocument(namespaced, where)
+    except manifest_files.ManifestError as error:
         fail(str(error))
     if empty:
         fail(f"there are no objects in {', '.join(files)}")
@@ -104,8 +106,6 @@ def _labels(metadata: dict[str, Any]) -> dict[str, str]:
 
 def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects of a file or a folder, each with its place."""
-    from bayplan.foundations.manifest_files import ManifestError, files_in, objects_in, read_documents, yaml_documents
-
     if name == "-":
         if sys.stdin is None:
             fail("standard input is closed")
@@ -113,34 +113,33 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
             text = sys.stdin.buffer.read().decode("utf-8-sig")
         except UnicodeDecodeError as error:
             fail(f"standard input: not a text in UTF-8: byte {error.start} is {error.object[error.start]:#x}")
-        for line, document in yaml_documents("standard input", text):
+        for line, document in manifest_files.yaml_documents("standard input", text):
             if document is not None:
-                yield from objects_in(document, f"standard input (line {line})")
+                yield from manifest_files.objects_in(document, f"standard input (line {line})")
         return
-    for path in files_in(Path(name)):
+    for path in manifest_files.files_in(Path(name)):
         try:
-            yield from read_documents(path)
-        except ManifestError:
+            yield from manifest_files.read_documents(path)
+        except manifest_files.ManifestError:
             _fail_for_other_tools(path)
             raise
 
 
 def _fail_for_other_tools(path: Path) -> None:
     """Fail for a file that has the state of a cluster, and for an output for people."""
-    from bayplan.answers.snapshots.exports import in_utf_8, named, text_for_people
-
     try:
         content = path.read_bytes()
     except OSError:
         return
-    if what := named(content):
+    if what := exports.named(content):
         fail(f"{path} is {what}, which has the state of a cluster: pass it with --from {path}. -f takes manifests")
-    if what := text_for_people(in_utf_8(content)):
+    if what := exports.text_for_people(exports.in_utf_8(content)):
         fail(f"{path} is {what}")
 
 
 def _is_namespaced(document: dict[str, Any]) -> bool:
-    from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
 
     header = (document["apiVersion"], document["kind"])
-    return any(kind.namespaced and (kind.api_version, kind.kind) == header for kind in (*KINDS, *VERSIONED_KINDS))
+    return any(
+        kind.namespaced and (kind.api_version, kind.kind) == header for kind in (*kinds.KINDS, *kinds.VERSIONED_KINDS)
+    )

@@ -30,6 +30,15 @@ from bayplan.faces.cli.insight.cluster_options import (
     with_options,
 )
 from bayplan.faces.cli.insight.messages import errors_reported, fail
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.backtest import errors
+    from bayplan.answers.backtest import settings as scheduler_settings
+    from bayplan.answers.replay import policies
+    from bayplan.answers.simulation import usual
+    from bayplan.core import versions
+
 
 if TYPE_CHECKING:
     from bayplan.answers.replay.policies import Policy
@@ -88,20 +97,17 @@ def follow_options(command: Command) -> Command:
         **others: Any,
     ) -> Any:
         with errors_reported():
-            from bayplan.answers.simulation.usual import USUAL_GATES
-            from bayplan.core.versions import gates_of, with_gangs
-
             source = source_of(kubeconfig, context, path)
             chosen = None if version is None else read_version(version)
-            gates = None if chosen is None else with_gangs(gates_of(chosen))
+            gates = None if chosen is None else versions.with_gangs(versions.gates_of(chosen))
             moment = moment_of(source, at, plugins)
             recorded = None if moment is None else moment.policy()
             references = plugins if moment is None else moment.other_plugins()
             beside = () if recorded is None else recorded.plugins
             scheduler = read_scheduler(config, references, names, chosen, beside)
-            scheduler = with_names(scheduler, names, gates or USUAL_GATES)
+            scheduler = with_names(scheduler, names, gates or usual.USUAL_GATES)
             if recorded is None:
-                configured = _with_settings(scheduler, settings, gates or USUAL_GATES)
+                configured = _with_settings(scheduler, settings, gates or usual.USUAL_GATES)
                 return command(Followed(source, *configured, seed, gates, moment, references=plugins), **others)
             policy, given = recorded, scheduler != (None, ()) or gates is not None
             if given or settings:
@@ -122,13 +128,11 @@ def _with_settings(scheduler: _Scheduler, settings: Sequence[str], gates: Featur
     """A scheduler with settings. Ends the process with status 2 for bad ones."""
     if not settings:
         return scheduler
-    from bayplan.answers.backtest.errors import BacktestError
-    from bayplan.answers.backtest.settings import with_settings
 
     configuration, plugins = scheduler
     try:
-        return with_settings(configuration, plugins, settings, gates), plugins
-    except BacktestError as error:
+        return scheduler_settings.with_settings(configuration, plugins, settings, gates), plugins
+    except errors.BacktestError as error:
         fail(str(error))
 
 
@@ -136,8 +140,6 @@ def changed_policy(
     recorded: Policy, given: _Scheduler | None, settings: Sequence[str], gates: FeatureGates | None
 ) -> Policy:
     """What the user gave, in place of a recorded policy."""
-    from bayplan.answers.replay.policies import Policy, other_policy
-
-    base = recorded if given is None else other_policy(recorded, *given, gates)
+    base = recorded if given is None else policies.other_policy(recorded, *given, gates)
     configuration, plugins = _with_settings((base.configuration, base.plugins), settings, base.gates)
-    return Policy(configuration or base.configuration, plugins, base.gates)
+    return policies.Policy(configuration or base.configuration, plugins, base.gates)

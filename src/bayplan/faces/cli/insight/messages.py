@@ -8,6 +8,16 @@ from typing import NoReturn
 
 import click
 
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan import client, history, insight
+    from bayplan.core import config
+    from bayplan.foundations import bounded_files
+    from bayplan.running.client import errors
+    from bayplan.running.recording import files
+
+
 _MOST_WARNINGS = 40
 """More than there are kinds, so that every missing permission is named."""
 _HOW_TO_BEGIN = "--kubeconfig names a file, --from reads files instead, and `bayplan cluster` starts a cluster"
@@ -18,19 +28,19 @@ EXIT_INTERRUPTED = 130
 @contextmanager
 def errors_reported() -> Iterator[None]:
     """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
-    from bayplan.answers.history.format import HistoryError
-    from bayplan.answers.snapshots import SnapshotError
-    from bayplan.core.config import ConfigurationError, PluginLoadError
-    from bayplan.foundations.bounded_files import UnusableFileError
-    from bayplan.running.client.errors import ConfigError, NoKubeconfigError
-    from bayplan.running.recording.files import RecordingError
-
     try:
         yield
-    except (SnapshotError, HistoryError, RecordingError, ConfigError, PluginLoadError, UnusableFileError) as error:
-        missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
+    except (
+        insight.SnapshotError,
+        history.HistoryError,
+        files.RecordingError,
+        client.ConfigError,
+        config.PluginLoadError,
+        bounded_files.UnusableFileError,
+    ) as error:
+        missing = isinstance(error, errors.NoKubeconfigError) or isinstance(error.__cause__, errors.NoKubeconfigError)
         fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
-    except ConfigurationError as error:
+    except config.ConfigurationError as error:
         click.echo(str(error), err=True)  # one line per error, each with the file and the line
         raise SystemExit(EXIT_BAD_INPUT) from None
     except MemoryError:

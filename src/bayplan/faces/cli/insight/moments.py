@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayplan.faces.cli.insight.messages import fail, warn
+from bayplan.foundations.lazy import on_use
 from bayplan.running.recording.places import is_recording
+
+with on_use():
+    from bayplan.answers.history import moments as history_moments
+    from bayplan.answers.history import reading
+    from bayplan.answers.replay import policies, recorded_moments, recorded_plugins, wanted
+    from bayplan.core.api import times
+    from bayplan.running.recording import files
+
 
 if TYPE_CHECKING:
     from bayplan.answers.history.moments import HistoryMoments
@@ -35,56 +44,43 @@ class MomentFile:
 
         `needed`: if it isn't, None also stands for a policy whose plugins the user doesn't name.
         """
-        from bayplan.answers.replay.policies import recorded_policy
-
         if not self.recorded:
             return None
         run = self._run()
-        return None if not needed and self._named.lacks(run) else recorded_policy(run, self._named)
+        return None if not needed and self._named.lacks(run) else policies.recorded_policy(run, self._named)
 
     def other_plugins(self) -> tuple[str, ...]:
         """The references that don't name plugins of the recording. Raises RecordingError."""
-        from bayplan.running.recording.files import Recording
-
-        return tuple(self._named.others(Recording.runs(Path(self.path)))) if self.recorded else self.references
+        return tuple(self._named.others(files.Recording.runs(Path(self.path)))) if self.recorded else self.references
 
     @property
     def _named(self) -> NamedPlugins:
-        from bayplan.answers.replay.recorded_plugins import NamedPlugins
 
-        return NamedPlugins(self.references)
+        return recorded_plugins.NamedPlugins(self.references)
 
     def _run(self) -> Recording:
-        from bayplan.answers.replay.wanted import WantedMoment, find
-        from bayplan.running.recording.files import Recording
 
-        runs = Recording.runs(Path(self.path))
-        return runs[-1] if self.at is None else find(runs, WantedMoment(self.at, option="--at"), warn).run
+        runs = files.Recording.runs(Path(self.path))
+        return runs[-1] if self.at is None else wanted.find(runs, wanted.WantedMoment(self.at, option="--at"), warn).run
 
     def read(self) -> Snapshot:
         """The cluster at the moment. Raises HistoryError or RecordingError."""
         if not self.recorded:
             moments, number = self.history()
             return moments.snapshot(number)
-        from bayplan.answers.replay.wanted import WantedMoment, cluster_before, find
-        from bayplan.running.recording.files import Recording
 
-        runs = Recording.runs(Path(self.path))
-        decided = None if self.at is None else find(runs, WantedMoment(self.at, option="--at"), warn)
-        return cluster_before(runs[-1] if decided is None else decided.run, decided, self._named, warn)
+        runs = files.Recording.runs(Path(self.path))
+        decided = None if self.at is None else wanted.find(runs, wanted.WantedMoment(self.at, option="--at"), warn)
+        return wanted.cluster_before(runs[-1] if decided is None else decided.run, decided, self._named, warn)
 
     def history(self) -> tuple[HistoryMoments, int]:
         """The moments of the history, and the number of the one that is meant. Raises HistoryError."""
-        from bayplan.answers.history.moments import HistoryMoments
-        from bayplan.answers.history.reading import History
-        from bayplan.core.api.times import time_meant
-
-        history = History.open(self.path)
-        moments = HistoryMoments(history)
+        history = reading.History.open(self.path)
+        moments = history_moments.HistoryMoments(history)
         if self.at is None:
             return moments, len(moments)
         try:
-            time = time_meant(self.at, history.begin)
+            time = times.time_meant(self.at, history.begin)
         except ValueError as error:
             fail(f"--at {self.at!r}: {error}")
         if not history.begin.replace(microsecond=0) <= time <= history.end + timedelta(seconds=1):
@@ -94,16 +90,12 @@ class MomentFile:
 
     def recording(self) -> tuple[RecordingMoments, int]:
         """The moments of the recording, and the number of the one that is meant. Raises RecordingError."""
-        from bayplan.answers.replay.recorded_moments import RecordingMoments
-        from bayplan.answers.replay.wanted import WantedMoment, find, time_in
-        from bayplan.running.recording.files import Recording
-
-        runs = Recording.runs(Path(self.path))
-        moments = RecordingMoments(runs, self._named)
+        runs = files.Recording.runs(Path(self.path))
+        moments = recorded_moments.RecordingMoments(runs, self._named)
         if self.at is None:
             return moments, len(moments)
-        find(runs, WantedMoment(self.at, option="--at"), warn)  # raises where there is no such moment
-        return moments, moments.at(time_in(runs[0], self.at, "--at"))
+        wanted.find(runs, wanted.WantedMoment(self.at, option="--at"), warn)  # raises where there is no such moment
+        return moments, moments.at(wanted.time_in(runs[0], self.at, "--at"))
 
 
 def moment_source(path: str | None, at: str | None, references: tuple[str, ...]) -> MomentFile | None:

@@ -9,6 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import answers
+
+
 _PAUSE = 0.1
 """Seconds between two updates."""
 _CLEAR = "\r\x1b[K"
@@ -41,8 +47,6 @@ def reporting(title: str) -> Iterator[Callable[[str, int], None] | None]:
 @contextmanager
 def interruptible(title: str) -> Iterator[Callable[[str], None]]:
     """A callback for what is known so far. It raises Stopped after the first Ctrl-C; the second one ends all."""
-    from bayplan.answers.insight.answers import Stopped
-
     visible, interrupted, shown = sys.stderr.isatty(), False, 0.0
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -53,7 +57,7 @@ def interruptible(title: str) -> Iterator[Callable[[str], None]]:
     def progress(text: str) -> None:
         nonlocal shown
         if interrupted:
-            raise Stopped
+            raise answers.Stopped
         if visible and time.monotonic() - shown >= _PAUSE:
             shown = time.monotonic()
             sys.stderr.write(f"{_CLEAR}{title}: {text}")

@@ -13,6 +13,11 @@ from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_opti
 from bayplan.faces.cli.insight.fit import documents_in, manifests_option
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.shared_options import YAML_FILE
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import prices
+
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Progress
@@ -81,9 +86,8 @@ def _price_of(file: str | None) -> Callable[[Mapping[str, str]], float | None]:
     """Read the prices of nodes."""
     if file is None:
         return lambda _: None
-    from bayplan.answers.insight.prices import Prices, PricesError
 
     try:
-        return Prices.read(Path(file)).of
-    except PricesError as error:
+        return prices.Prices.read(Path(file)).of
+    except prices.PricesError as error:
         fail(str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,6 +11,12 @@ import click
 from bayplan.faces.cli.insight.answering import answer
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.faces.cli.insight.messages import fail
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight.questions import upgrade_preview as preview
+    from bayplan.core import versions
+
 
 EXIT_CHANGES = 1
 
@@ -39,31 +46,28 @@ def upgrade_preview(
     Pods are decided one by one, those of workloads as if they were created again. The cluster is only read. The exit
     status is 1 if something changes.
     """
-    from dataclasses import replace
-
-    from bayplan.answers.insight.questions.upgrade_preview import gone_metrics, metrics_used, next_version
-    from bayplan.core.versions import VERSIONS, emulated_version, read_gates, with_gangs
-
     before = asked.gates.version
-    after = next_version(before)
+    after = preview.next_version(before)
     if target is not None:
         try:
-            after = emulated_version(target)
+            after = versions.emulated_version(target)
         except ValueError as error:
             fail(f"--to: {error}")
     if after is None:
-        fail(f"Kubernetes {before} is the newest version that is known; --to names one of {', '.join(VERSIONS)}")
+        fail(
+            f"Kubernetes {before} is the newest version that is known; --to names one of {', '.join(versions.VERSIONS)}"
+        )
     pairs = [pair.strip() for pair in ",".join(values).split(",") if pair.strip()]
     known = {version: [pair for pair in pairs if _has(pair, version)] for version in (before, after)}
     nowhere = [pair for pair in pairs if pair not in known[before] and pair not in known[after]]
     known[before] += nowhere  # whose problem says what would be right
-    reads = [read_gates(known[version], version) for version in (before, after)]
+    reads = [versions.read_gates(known[version], version) for version in (before, after)]
     for read in reads:
         if read.problems:
             fail(f"--feature-gates: {read.problems[0]}")
-    gates = [with_gangs(read.gates) for read in reads]
+    gates = [versions.with_gangs(read.gates) for read in reads]
     try:
-        used = list(metrics_used(dashboards, gone_metrics(before, after)))
+        used = list(preview.metrics_used(dashboards, preview.gone_metrics(before, after)))
     except OSError as error:
         fail(f"--dashboards: {error}")
     found = answer(
@@ -83,9 +87,7 @@ def upgrade_preview(
 
 def _has(pair: str, version: str) -> bool:
     """Whether a version has the gate of `A=true`, or doesn't know it as one of the scheduler."""
-    from bayplan.core.versions import GATES
-
-    gate = GATES.get(pair.removeprefix("kube:").partition("=")[0].strip())
+    gate = versions.GATES.get(pair.removeprefix("kube:").partition("=")[0].strip())
     return gate is not None and gate.stage(version) is not None
 
 

@@ -7,17 +7,19 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from bayplan.answers.insight.insight import Insight
+from bayplan.answers.snapshots.snapshot import Snapshot
+from bayplan.core.api.kinds import POD
+from bayplan.faces.asking.sources import ClusterSource
 from bayplan.faces.cli.insight.cluster_options import AskedCluster
 from bayplan.faces.cli.insight.messages import EXIT_INTERRUPTED
-
-if TYPE_CHECKING:
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.snapshots import Snapshot
-    from bayplan.running.client.client import Client
+from bayplan.running.client.client import Client
+from bayplan.running.client.connection import connect
+from bayplan.running.client.errors import ApiError
 
 EXIT_GONE = 1
 PAUSE = 0.5
@@ -28,8 +30,6 @@ Say = Callable[[str], None]
 
 def watch(asked: AskedCluster, key: str) -> None:
     """Print a line for each reason, and end the process: with 0 once the pod has a node, with 1 if it is gone."""
-    from bayplan.answers.insight.insight import Insight
-
     logging.basicConfig(level=logging.ERROR)  # kinds that the server lacks are no news
     insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, gates=asked.gates)
     insight.pod(key)
@@ -45,7 +45,6 @@ def watch(asked: AskedCluster, key: str) -> None:
 
 
 async def _watch(asked: AskedCluster, insight: Insight, key: str, say: Say) -> int:
-    from bayplan.running.client.connection import connect
 
     async with connect(asked.source.kubeconfig, asked.source.context) as client:
         return await follow_pod(client, insight, key, say)
@@ -53,8 +52,6 @@ async def _watch(asked: AskedCluster, insight: Insight, key: str, say: Say) -> i
 
 async def follow_pod(client: Client, insight: Insight, key: str, say: Say, pause: float = PAUSE) -> int:
     """Call `say` with each new reason why a pod is pending. Returns the exit status once it has a node or is gone."""
-    from bayplan.faces.asking.sources import ClusterSource
-
     source = ClusterSource(client, kinds=insight.world.handle.watched)
     following = asyncio.create_task(source.run(), name="follow the cluster")
     try:
@@ -103,9 +100,6 @@ def _reason(insight: Insight, snapshot: Snapshot, key: str) -> _Reason | None:
 
 async def _node_of(client: Client, key: str) -> str | None:
     """The node of a pod that may have terminated already; None if there is no such pod."""
-    from bayplan.core.api.kinds import POD
-    from bayplan.running.client.errors import ApiError
-
     namespace, _, name = key.partition("/")
     try:
         pod: Any = await client.get(POD, name, namespace)

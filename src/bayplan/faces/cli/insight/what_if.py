@@ -11,6 +11,10 @@ from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, Command, comparing_options
 from bayplan.faces.cli.insight.fit import documents_in
 from bayplan.faces.cli.shared_options import FilesOfKind
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan import insight
 
 
 def _many(name: str, field: str, metavar: str, text: str, **others: Any) -> Callable[[Command], Command]:
@@ -57,11 +61,9 @@ def what_if(
     All options may be repeated and combined. Changes are made in the order of this list. NODE is a name, or a label
     selector such as pool=web. Both sides are compared after their pending pods have been attempted.
     """
-    from bayplan.answers.insight.questions.edits import Changes
-
     if not (files or asked.other or replace_all or any(changes.values())):
         raise click.UsageError("expected at least one change, such as --remove-node node-a")
     documents = list(documents_in(asked, files)) if files else []
     namespace = asked.in_namespace if changes["scale"] or changes["delete_pods"] else "default"
-    found = Changes(**changes, objects=documents, replace_all=replace_all, namespace=namespace)
+    found = insight.Changes(**changes, objects=documents, replace_all=replace_all, namespace=namespace)
     answer(asked, lambda insight, _: insight.what_if(found, *(asked.other or ()), shown=asked.limit), yes=yes)
