@@ -19,14 +19,13 @@ from typing import Any
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.answers.simulation.followers import Follower
-from bayplan.answers.simulation.happenings import Happening, NodeComes, PodArrives, PodEnds
+from bayplan.answers.simulation.happenings import NodeComes, PodArrives, PodEnds
 from bayplan.answers.simulation.measures import TimelineMeasures
 from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import PRESETS
 from bayplan.answers.simulation.models.budgets import BudgetController
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Happening, Timeline
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.objects import convert, encode

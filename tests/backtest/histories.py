@@ -8,10 +8,10 @@ from bayplan.answers.history import format as columns
 from bayplan.answers.history.documents import document_of
 from bayplan.answers.history.format import Row
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.simulation.followers import Follower, Leaving
 from bayplan.answers.simulation.happenings import NodeComes, ObjectChanges
+from bayplan.answers.simulation.lives import Leaving
 from bayplan.answers.simulation.owners import references_of
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import encode

@@ -12,8 +12,8 @@ from bayplan.answers.backtest.new_pools import parse_pool
 from bayplan.answers.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
 from bayplan.answers.backtest.settings import with_settings
 from bayplan.answers.insight.prices import Prices
+from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.happenings import NodeGoes, PodArrives
-from bayplan.answers.simulation.timeline import Behaviour
 from bayplan.core.api.kinds import SERVICE
 from bayplan.testing import make_pod
 from bayplan.testing.builders import make_service

@@ -13,9 +13,9 @@ from bayplan.answers.backtest.new_pools import parse_pool
 from bayplan.answers.backtest.running import FleetChoice
 from bayplan.answers.backtest.shown import clock, duration, hours
 from bayplan.answers.insight.prices import Prices
+from bayplan.answers.simulation.behaviour import Termination
 from bayplan.answers.simulation.happenings import PodArrives
 from bayplan.answers.simulation.meter import ClusterMeter, Size, Spread, Waits
-from bayplan.answers.simulation.models.termination import Termination
 from bayplan.testing import make_pod
 
 EMPTY = ClusterMeter(60.0).summary()

@@ -14,8 +14,8 @@ from bayplan.answers.history import format as columns
 from bayplan.answers.history.documents import document_of
 from bayplan.answers.history.format import Row
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.simulation.followers import Follower
 from bayplan.answers.simulation.happenings import PodArrives, PodEnds
+from bayplan.answers.simulation.timeline import Follower
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import encode
 from bayplan.testing import make_pod

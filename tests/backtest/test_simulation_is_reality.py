@@ -16,8 +16,8 @@ from bayplan.answers.backtest.running import FleetChoice, SimulatedScheduler, Si
 from bayplan.answers.history.following import Following
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.simulation.followers import Follower
 from bayplan.answers.simulation.models.parameters import Parameters, PodParameters, SchedulerParameters
+from bayplan.answers.simulation.timeline import Follower
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.core.api.objects import encode
 from bayplan.core.config import build_profiles, parse_configuration

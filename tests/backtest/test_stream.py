@@ -7,7 +7,6 @@ from tests.simulation.timelines import OWNED
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import FleetChoice, SimulationRun, open_history, simulate
 from bayplan.answers.backtest.stream import Stream
-from bayplan.answers.simulation.followers import Follower
 from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, PodArrives, PodEnds, PodIsPlaced
 from bayplan.answers.simulation.models.parameters import (
     AutoscalerParameters,
@@ -15,6 +14,7 @@ from bayplan.answers.simulation.models.parameters import (
     JobParameters,
     Parameters,
 )
+from bayplan.answers.simulation.timeline import Follower
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.testing import make_pod
 

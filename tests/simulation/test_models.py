@@ -3,14 +3,13 @@
 import pytest
 from tests.simulation.timelines import OWNED, Diary, pods_on, timeline_of
 
+from bayplan.answers.simulation.behaviour import Behaviour, Startup
 from bayplan.answers.simulation.happenings import ObjectChanges, PodArrives, PodEnds
 from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import PRESETS
 from bayplan.answers.simulation.models.budgets import BudgetController
 from bayplan.answers.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
-from bayplan.answers.simulation.models.startup import Startup
-from bayplan.answers.simulation.timeline import Behaviour
 from bayplan.core.api.kinds import NODE, POD, POD_DISRUPTION_BUDGET
 from bayplan.core.api.objects import convert
 from bayplan.testing import make_node, make_pod

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from tests.simulation.timelines import OWNED, pods_on, timeline_of
 
-from bayplan.answers.simulation.followers import Leaving
+from bayplan.answers.simulation.behaviour import Behaviour, Termination
 from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodEnds
-from bayplan.answers.simulation.models.termination import Termination
-from bayplan.answers.simulation.timeline import Behaviour
+from bayplan.answers.simulation.lives import Leaving
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, kind_of
 from bayplan.core.api.objects import convert, decode

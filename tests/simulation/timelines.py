@@ -1,8 +1,7 @@
 """Timelines for tests: a world, what happens to it, and a follower that writes down what it learns."""
 
-from bayplan.answers.simulation.followers import Follower
 from bayplan.answers.simulation.happenings import NodeComes
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node

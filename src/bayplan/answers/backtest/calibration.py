@@ -9,7 +9,7 @@ from typing import Any
 from bayplan.answers.backtest.shown import amount, seconds
 from bayplan.answers.insight.answers import plural
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.simulation.followers import Leaving
+from bayplan.answers.simulation.lives import Leaving
 from bayplan.answers.simulation.meter import Summary
 
 GOOD_PLACEMENTS = 0.9

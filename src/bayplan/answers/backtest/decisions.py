@@ -18,8 +18,7 @@ from bayplan.answers.history.reading import History
 from bayplan.answers.judging.choices import plugin_differences, score_at
 from bayplan.answers.judging.judge import Judge
 from bayplan.answers.judging.placements import decision_of
-from bayplan.answers.simulation.followers import Follower
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.answers.simulation.usual import usual_configuration
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD

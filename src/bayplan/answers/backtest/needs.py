@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bayplan.answers.backtest.delays import RecordedDelays
+from bayplan.answers.simulation.behaviour import DEFAULT_GRACE
 from bayplan.answers.simulation.meter import Size
-from bayplan.answers.simulation.models.termination import DEFAULT_GRACE
 from bayplan.answers.simulation.owners import belongs_to, owners_of, workload_of
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.cluster.pod_info import PodInfo

@@ -12,7 +12,7 @@ from bayplan.answers.backtest.limited import can_fork
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import SimulationResult, SimulationRun, simulate
 from bayplan.answers.history.reading import History
-from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.timeline import Follower
 
 _FEW = 2000
 """A history with fewer pods is simulated before another process would have started."""

@@ -19,19 +19,16 @@ from bayplan.answers.history.reading import History
 from bayplan.answers.history.sources import recorded as sources
 from bayplan.answers.insight.answers import plural
 from bayplan.answers.insight.prices import Prices
-from bayplan.answers.simulation.followers import Follower
+from bayplan.answers.simulation.behaviour import Behaviour, Controllers, Startup, Termination
 from bayplan.answers.simulation.measures import TimelineMeasures
 from bayplan.answers.simulation.meter import Summary
 from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.budgets import BudgetController
-from bayplan.answers.simulation.models.controllers import Controllers
 from bayplan.answers.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
 from bayplan.answers.simulation.models.job_durations import JobDurations
 from bayplan.answers.simulation.models.parameters import Parameters
-from bayplan.answers.simulation.models.startup import Startup
-from bayplan.answers.simulation.models.termination import Termination
-from bayplan.answers.simulation.timeline import Behaviour, Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.answers.simulation.usual import USUAL_GATES
 from bayplan.answers.simulation.world import World
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration

@@ -25,8 +25,8 @@ from bayplan.answers.history.sample import generated, sample_snapshot
 from bayplan.answers.history.sources.arrivals import at_begin
 from bayplan.answers.history.sources.synthesis import Synthesis, synthesize
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.simulation.followers import Follower, Leaving, Life
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.lives import Leaving, Life
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo

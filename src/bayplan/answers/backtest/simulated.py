@@ -22,9 +22,9 @@ from bayplan.answers.backtest.shown import amount, clock, dollars, duration, hou
 from bayplan.answers.history.reading import History
 from bayplan.answers.insight.answers import Answer, listed
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.simulation.followers import Follower, Life
+from bayplan.answers.simulation.lives import Life
 from bayplan.answers.simulation.meter import Summary
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.core.cluster.pod_info import PodInfo
 
 _CURVE = 12

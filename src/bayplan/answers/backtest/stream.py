@@ -28,7 +28,6 @@ from bayplan.answers.history.events import (
 from bayplan.answers.history.reading import History
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.simulation.happenings import (
-    Happening,
     NodeComes,
     NodeGoes,
     ObjectChanges,
@@ -38,6 +37,7 @@ from bayplan.answers.simulation.happenings import (
     PodIsPlaced,
 )
 from bayplan.answers.simulation.owners import belongs_to
+from bayplan.answers.simulation.timeline import Happening
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from bayplan.core.api.objects import convert, decode, encode
 from bayplan.core.cluster.pod_info import PodInfo

@@ -13,8 +13,7 @@ from bayplan.core.api.objects import UndecodableObject
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.queue import QueuedPod, SchedulingQueue
-from bayplan.core.queue.queued_group import QueuedGroup
-from bayplan.core.queue.queued_pod import Place
+from bayplan.core.queue.queued_pod import Place, QueuedGroup
 from bayplan.running.recording.entries import Checkpoint, RecordedPlace, RecordedQueued
 
 _HOLE = "a free row "

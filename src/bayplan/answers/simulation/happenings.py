@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from lightkube.models.core_v1 import Node
 
+from bayplan.answers.simulation.timeline import Timeline
 from bayplan.core.api.kinds import NODE, Kind
 from bayplan.core.cluster.pod_info import PodInfo
-
-if TYPE_CHECKING:
-    from bayplan.answers.simulation.timeline import Timeline
-
-
-class Happening(Protocol):
-    """Something that happens at a time, in seconds since the begin of the simulation."""
-
-    @property
-    def at(self) -> float:
-        """When it happens."""
-
-    def happen(self, timeline: Timeline) -> None:
-        """Let it happen."""
 
 
 @dataclass(frozen=True, slots=True)

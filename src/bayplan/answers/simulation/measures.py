@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.answers.simulation.followers import Follower, Life
+from bayplan.answers.simulation.lives import Life
 from bayplan.answers.simulation.meter import ClusterMeter, PriceOf, Size, Summary
 from bayplan.answers.simulation.owners import belongs_to
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.api.requests import CPU, MEMORY, counted, parse_amounts

@@ -9,20 +9,16 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from bayplan.answers.simulation.agenda import Agenda
+from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.evictions import remove
-from bayplan.answers.simulation.followers import Follower, Leaving, Life
-from bayplan.answers.simulation.happenings import Happening
+from bayplan.answers.simulation.lives import Leaving, Life
 from bayplan.answers.simulation.memory_scheduler import MemoryScheduler
-from bayplan.answers.simulation.models.controllers import Controllers
-from bayplan.answers.simulation.models.startup import Startup
-from bayplan.answers.simulation.models.termination import Termination
 from bayplan.answers.simulation.ports import MemoryPorts, Outcomes
 from bayplan.answers.simulation.world import World
 from bayplan.answers.simulation.writes import finished
@@ -39,22 +35,52 @@ from bayplan.core.queue import QueuedPod
 from bayplan.core.scheduling import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """How a simulated cluster behaves.
+class Happening(Protocol):
+    """Something that happens at a time, in seconds since the begin of the simulation."""
 
-    `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
-    and the timeout of unschedulable pods are those of the scheduler, in seconds.
-    """
+    @property
+    def at(self) -> float:
+        """When it happens."""
 
-    startup: Startup = field(default_factory=Startup)
-    termination: Termination = field(default_factory=Termination)
-    controllers: Controllers = field(default_factory=Controllers)
-    attempt_seconds: float = 0.002
-    binding_seconds: float = 0.0
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
-    unschedulable_timeout: float = 300.0
+    def happen(self, timeline: Timeline) -> None:
+        """Let it happen."""
+
+
+class Follower:
+    """Learns what happens on a timeline, and may act on it. By default, nothing is done."""
+
+    def begin(self, timeline: Timeline) -> None:
+        """The simulation begins: the cluster has what it had before."""
+
+    def end(self) -> None:
+        """The simulation has ended."""
+
+    def arrived(self, pod: PodInfo, life: Life) -> None:
+        """A pod was created."""
+
+    def attempted(self, plan: Plan) -> None:
+        """A unit was attempted, and its plan is about to be carried out."""
+
+    def bound(self, pod: PodInfo, life: Life) -> None:
+        """A pod has got its node, by a decision or otherwise."""
+
+    def ready(self, pod: PodInfo, life: Life) -> None:
+        """A pod has started on its node."""
+
+    def evicted(self, pod: PodInfo, life: Life) -> None:
+        """A pod was evicted; it is terminating. Why: `life.leaving`."""
+
+    def gone(self, pod: PodInfo, life: Life) -> None:
+        """A pod is gone. Why: `life.leaving`."""
+
+    def finished(self, origin: str) -> None:
+        """A pod is over, and nothing replaces it any more."""
+
+    def node_added(self, name: str) -> None:
+        """A node was added."""
+
+    def node_removed(self, name: str) -> None:
+        """A node was removed."""
 
 
 class Timeline(Outcomes):

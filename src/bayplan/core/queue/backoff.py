@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.core.queue.pod_heap import PodHeap
-from bayplan.core.queue.queued_group import Entry, QueuedGroup
+from bayplan.core.queue.queued_pod import Entry, QueuedGroup
 
 _MOST_DOUBLINGS = 60
 

@@ -17,8 +17,7 @@ from bayplan.core.queue.gates import is_still_gated, run_pre_enqueue
 from bayplan.core.queue.hints import Hints, QueueProfile, Requeue
 from bayplan.core.queue.in_flight import InFlight
 from bayplan.core.queue.pod_heap import PodHeap
-from bayplan.core.queue.queued_group import Entry, QueuedGroup
-from bayplan.core.queue.queued_pod import Place, QueuedPod
+from bayplan.core.queue.queued_pod import Entry, Place, QueuedGroup, QueuedPod
 from bayplan.core.queue.rejection_groups import RejectionGroups
 from bayplan.core.queue.sort_keys import sort_key_of
 from bayplan.core.queue.unschedulable import UnschedulablePods

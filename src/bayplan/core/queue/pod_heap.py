@@ -7,8 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from bayplan.core.queue.queued_group import QueuedGroup
-from bayplan.core.queue.queued_pod import QueuedPod
+from bayplan.core.queue.queued_pod import QueuedGroup, QueuedPod
 
 E = TypeVar("E", bound=QueuedPod | QueuedGroup)
 

@@ -17,8 +17,7 @@ from bayplan.core.framework.events import NO_TOPICS, ClusterEvent, Topics
 from bayplan.core.queue.backoff import AttemptBackoff
 from bayplan.core.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.core.queue.places import ATTEMPT_FAILED, Places
-from bayplan.core.queue.queued_group import QueuedGroup
-from bayplan.core.queue.queued_pod import PendingCounts, Place, QueuedPod
+from bayplan.core.queue.queued_pod import PendingCounts, Place, QueuedGroup, QueuedPod
 from bayplan.foundations.failures import Failures
 
 BACKOFF_COMPLETE = "BackoffComplete"

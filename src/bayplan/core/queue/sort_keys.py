@@ -7,7 +7,7 @@ from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.status import PluginError
-from bayplan.core.queue.queued_group import Entry
+from bayplan.core.queue.queued_pod import Entry
 from bayplan.foundations.failures import Failures
 from bayplan.foundations.log_fields import about_pod
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,16 +17,41 @@ from bayplan.core.framework.status import Status
 from bayplan.core.queue import QueuedPod
 from bayplan.core.scheduling import Plan, Preemption
 from bayplan.running.recording.checkpoints import raw_of
-from bayplan.running.recording.entries import Bound, Evicted, Permitted, PreBound, RecordedStatus
+from bayplan.running.recording.entries import Bound, Evicted, Permitted, PreBound, RecordedEntry, RecordedStatus
 
-if TYPE_CHECKING:
-    from bayplan.running.recording.recorder import DecisionRecorder
+
+class Recorder(Protocol):
+    """Notes what happens."""
+
+    @property
+    def task(self) -> int:
+        """The number of the recorded work that runs; negative if none does."""
+
+    def add(self, entry: RecordedEntry) -> None:
+        """Note an entry."""
+
+    def changed(self, kind: str, key: str, raw: bytes | None) -> None:
+        """Note a new version of an object; None if it was deleted."""
+
+    def handling(self, handle: Callable[..., None], *arguments: Any) -> None:
+        """Handle a change, and note what that does."""
+
+    def planned(self, plan: Plan) -> None:
+        """Note a plan that is about to be carried out."""
+
+    def decision_of(self, task: int) -> int:
+        """The number of the decision that a task carries out, from 1; 0 if it carries none out."""
+
+    async def reply(
+        self, request: Awaitable[Any], encoded: Callable[[Any], bytes | None], kind: Kind | None = None
+    ) -> Any:
+        """Wait for a plugin's request, and note how it ends. `kind`: that of the objects in the reply."""
 
 
 class RecordedSink:
     """What a watch reports to. `sink`: a handler of objects of the kind."""
 
-    def __init__(self, recorder: DecisionRecorder, kind: str, sink: Any) -> None:
+    def __init__(self, recorder: Recorder, kind: str, sink: Any) -> None:
         self._recorder = recorder
         self._kind = kind
         self._sink = sink
@@ -49,7 +74,7 @@ class RecordedSink:
 class RecordedBinder:
     """Implements executor.ports.Binder."""
 
-    def __init__(self, recorder: DecisionRecorder, binder: Binder) -> None:
+    def __init__(self, recorder: Recorder, binder: Binder) -> None:
         self._recorder = recorder
         self._binder = binder
         self.cancel_pre_bind = binder.cancel_pre_bind
@@ -90,7 +115,7 @@ def _failed(error: BaseException) -> RecordedStatus:
 class RecordedEvictor:
     """Implements executor.ports.Evictor."""
 
-    def __init__(self, recorder: DecisionRecorder, evictor: Evictor) -> None:
+    def __init__(self, recorder: Recorder, evictor: Evictor) -> None:
         self._recorder = recorder
         self._evictor = evictor
 
@@ -105,7 +130,7 @@ class RecordedEvictor:
 class RecordedMeasures:
     """Implements executor.ports.Measures."""
 
-    def __init__(self, recorder: DecisionRecorder, measures: Measures) -> None:
+    def __init__(self, recorder: Recorder, measures: Measures) -> None:
         self._recorder = recorder
         self._attempted = measures.attempted
         self.now = measures.now
@@ -125,7 +150,7 @@ class RecordedMeasures:
 class RecordedWait:
     """A pod that waits in Permit. `waiting`: a PodInPermit with a verdict to wait for."""
 
-    def __init__(self, recorder: DecisionRecorder, waiting: Any) -> None:
+    def __init__(self, recorder: Recorder, waiting: Any) -> None:
         self._recorder = recorder
         self._waiting = waiting
 
@@ -145,7 +170,7 @@ class RecordedClient:
     `bind`: its outcome is recorded by the binder.
     """
 
-    def __init__(self, recorder: DecisionRecorder, client: Any) -> None:
+    def __init__(self, recorder: Recorder, client: Any) -> None:
         self._recorder = recorder
         self._client = client
         self.bind = client.bind

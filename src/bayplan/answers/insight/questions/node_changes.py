@@ -17,12 +17,13 @@ from bayplan.answers.insight.questions.draft import Draft
 from bayplan.answers.insight.questions.node_groups import attached_objects
 from bayplan.core.api.kinds import CSI_NODE, NODE, RESOURCE_SLICE, VOLUME_ATTACHMENT
 from bayplan.core.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
-from bayplan.core.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT
-from bayplan.foundations.lazy import on_use
-
-with on_use():
-    pass
-
+from bayplan.core.api.tolerations import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    tolerated_seconds,
+)
 
 _ADD_NODES = re.compile(r"(?:([1-9][0-9]{0,29})x)?like:(.+)")
 _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
@@ -145,9 +146,7 @@ def taint(draft: Draft, name: str, text: str) -> None:
         added = [Taint(key=key, value=value, effect=effect)]
         specs: Any = ((pod, pod.object.spec) for pod in draft.pods_on(name))
         tolerations = ((pod, spec.tolerations or ()) for pod, spec in specs)
-        draft.displace(
-            [pod for pod, given in tolerations if math.isfinite(tolerating.tolerated_seconds(added, given))]
-        )
+        draft.displace([pod for pod, given in tolerations if math.isfinite(tolerated_seconds(added, given))])
 
 
 def taints_without(node: Mapping[str, Any], key: str, effect: str = "") -> list[dict[str, Any]]:

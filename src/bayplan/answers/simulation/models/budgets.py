@@ -10,8 +10,8 @@ from typing import Any
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 from msgspec import structs
 
-from bayplan.answers.simulation.followers import Follower, Life
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.lives import Life
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.core.api.labels import InvalidSelector, LabelSelector
 from bayplan.core.api.selectors import label_selector

@@ -7,9 +7,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.answers.simulation.followers import Follower, Leaving
+from bayplan.answers.simulation.lives import Leaving
 from bayplan.answers.simulation.models.autoscaler.trials import cordoned
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.core.api.kinds import NODE
 
 

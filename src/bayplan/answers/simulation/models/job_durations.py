@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayplan.answers.simulation.followers import Follower, Life
+from bayplan.answers.simulation.lives import Life
 from bayplan.answers.simulation.owners import workload_of
+from bayplan.answers.simulation.timeline import Follower
 from bayplan.core.cluster.pod_info import PodInfo
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan.answers.simulation.followers import Follower
 from bayplan.answers.simulation.models.autoscaler.fleet import Fleet
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import Rules
 from bayplan.answers.simulation.models.autoscaler.scale_down import ScaleDown
 from bayplan.answers.simulation.models.autoscaler.scale_up import ScaleUpRule
 from bayplan.answers.simulation.models.budgets import BudgetController
-from bayplan.answers.simulation.timeline import Timeline
+from bayplan.answers.simulation.timeline import Follower, Timeline
 from bayplan.core.api.kinds import NODE
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.answers.simulation.followers import Leaving
+from bayplan.answers.simulation.lives import Leaving
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.timeline import Timeline
 from bayplan.core.api.kinds import NODE, POD

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.answers.simulation.followers import Leaving
+from bayplan.answers.simulation.lives import Leaving
 from bayplan.answers.simulation.models.autoscaler.fleet import Fleet
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import Rules
