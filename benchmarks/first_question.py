@@ -104,7 +104,7 @@ def _show_imports(folder: Path, question: str) -> None:
 
 
 def cluster(nodes: int, pods: int) -> Iterator[Document]:
-    """Yield the objects: the pods of some workloads, nearly all of which are placed."""
+    """Yield the objects: the pods of some workloads, nearly all of them placed."""
     for number in range(APPS):
         yield _owner(f"web-{number}")
     for number in range(nodes):

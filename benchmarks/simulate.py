@@ -25,7 +25,7 @@ from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import PRESETS
 from bayplan.answers.simulation.models.budgets import BudgetController
-from bayplan.answers.simulation.timeline import Follower, Happening, Timeline
+from bayplan.answers.simulation.timeline import Happening, Timeline, TimelineObserver
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.objects import convert, encode
@@ -122,8 +122,9 @@ def measure(title: str, happenings: Iterator[Happening], until: float, count: in
     """Simulate, and print how long that takes. `count`: how many pods arrive."""
     budgets = BudgetController()
     measures = TimelineMeasures(until)
-    followers: list[Follower] = [measures, budgets, Autoscaler(groups(), PRESETS["cluster-autoscaler"], budgets)]
-    timeline = Timeline(World(), datetime(2026, 1, 1, tzinfo=UTC), followers)
+    autoscaler = Autoscaler(groups(), PRESETS["cluster-autoscaler"], budgets)
+    observers: list[TimelineObserver] = [measures, budgets, autoscaler]
+    timeline = Timeline(World(), datetime(2026, 1, 1, tzinfo=UTC), observers)
     began = time.process_time()
     timeline.run(happenings, until)
     seconds = time.process_time() - began

@@ -1,7 +1,4 @@
-"""What happened in a cluster over time, in a folder of Parquet files. Public; see docs/history.md.
-
-In the source, start at `format.py`, then `reading.py`.
-"""
+"""What happened in a cluster over time, in a folder of Parquet files. Public; see docs/history.md."""
 
 from typing import TYPE_CHECKING
 

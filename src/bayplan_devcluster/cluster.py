@@ -1,4 +1,7 @@
-"""The embedded cluster: an API server, controllers and simulated kubelets."""
+"""DevCluster: the embedded cluster: an API server, controllers and simulated kubelets.
+
+It runs while its context is entered. If a component fails, all are stopped, and its error is raised.
+"""
 
 from __future__ import annotations
 

@@ -53,11 +53,11 @@ class InMemoryTransport:
 
     @property
     def identity(self) -> str:
-        """See Transport."""
+        """Whether requests have a token."""
         return f"sent: {'a' if self._credentials else 'no'} token; in memory"
 
     async def send(self, request: ApiRequest) -> Response:
-        """See Transport."""
+        """Hand a request to the server, unless faults or `reachable` forbid it. Raises TransportError."""
         if self._closed:
             raise TransportError("the client is closed", sent=False)
         path = quote(request.path, safe="/:@!$&'()*+,;=~")
@@ -90,7 +90,7 @@ class InMemoryTransport:
             stream.end(broken=broken)
 
     async def close(self) -> None:
-        """See Transport."""
+        """End all watches. Later requests fail."""
         self._closed = True
         self.faults.clear()
         self.end_streams(broken=True)

@@ -120,7 +120,7 @@ def make_node(
 
 
 def default_labels(name: str) -> dict[str, str]:
-    """The labels that a kubelet sets on its node, whichever client created it."""
+    """The labels that a kubelet sets on its node, also if another client created it."""
     return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 

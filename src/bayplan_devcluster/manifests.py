@@ -1,4 +1,7 @@
-"""Kubernetes manifests: files of YAML or JSON documents. Error messages name the file, document and line."""
+"""Kubernetes manifests: files of YAML or JSON documents. Error messages name the file, document and line.
+
+Documents are ordered so that definitions and namespaces exist before what needs them.
+"""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from bayplan.answers.history.documents import document_of
 from bayplan.answers.history.format import Row
 from bayplan.answers.history.writing import write_history
 from bayplan.answers.simulation.happenings import NodeComes, ObjectChanges
-from bayplan.answers.simulation.lives import Leaving
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.owners import references_of
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import encode
@@ -19,10 +19,14 @@ from bayplan.testing.builders import CREATED, make_node
 
 ZONE = "topology.kubernetes.io/zone"
 TYPE = "node.kubernetes.io/instance-type"
-REASONS = {Leaving.COMPLETED: "Succeeded", Leaving.DELETED: "Deleted", Leaving.PREEMPTED: "PreemptionByScheduler"}
+REASONS = {
+    DepartureReason.COMPLETED: "Succeeded",
+    DepartureReason.DELETED: "Deleted",
+    DepartureReason.PREEMPTED: "PreemptionByScheduler",
+}
 
 
-class Recorder(Follower):
+class Recorder(TimelineObserver):
     """`changes`: the rows of the history of a timeline, with their documents."""
 
     def __init__(self, objects):

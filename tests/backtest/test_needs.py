@@ -15,7 +15,7 @@ from bayplan.answers.history.documents import document_of
 from bayplan.answers.history.format import Row
 from bayplan.answers.history.writing import write_history
 from bayplan.answers.simulation.happenings import PodArrives, PodEnds
-from bayplan.answers.simulation.timeline import Follower
+from bayplan.answers.simulation.timeline import TimelineObserver
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import encode
 from bayplan.testing import make_pod
@@ -197,7 +197,7 @@ def test_ends_of_pods_that_other_schedulers_decide_are_inputs(tmp_path):
     assert happenings(history) == ["1 arrives a", URGENT, "60 arrives b-again runs 60", "70 ends a"]
 
 
-class Names(Follower):
+class Names(TimelineObserver):
     def __init__(self):
         self.arrivals = []
 

@@ -17,7 +17,7 @@ from bayplan.answers.history.following import Following
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.writing import write_history
 from bayplan.answers.simulation.models.parameters import Parameters, PodParameters, SchedulerParameters
-from bayplan.answers.simulation.timeline import Follower
+from bayplan.answers.simulation.timeline import TimelineObserver
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.core.api.objects import encode
 from bayplan.core.config import build_profiles, parse_configuration
@@ -183,7 +183,7 @@ async def really(shapes, arrivals, folder):
     return found
 
 
-class Placed(Follower):
+class Placed(TimelineObserver):
     """`found`: pod -> its node and wait."""
 
     def __init__(self):

@@ -14,7 +14,7 @@ from bayplan.answers.simulation.models.parameters import (
     JobParameters,
     Parameters,
 )
-from bayplan.answers.simulation.timeline import Follower
+from bayplan.answers.simulation.timeline import TimelineObserver
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.testing import make_pod
 
@@ -23,7 +23,7 @@ FIXED = {"pool": "pool"}
 JOB = ("batch/v1", "Job", "nightly")
 
 
-class Final(Follower):
+class Final(TimelineObserver):
     """`nodes` and `pods` at the end."""
 
     def begin(self, timeline):

@@ -21,7 +21,7 @@ from bayplan.answers.replay.replay import Replay
 from bayplan.client import ClusterAccess
 from bayplan.core.config import ExtraPlugin, default_profile
 from bayplan.core.config.types import Extender
-from bayplan.core.executor.extenders import have_a_say
+from bayplan.core.executor.extenders import are_asked
 from bayplan.running.recording.entries import Checkpoint, RecordedEntry, Setting
 from bayplan.running.recording.files import Recording, prepare_recording
 from bayplan.running.recording.frames import FrameEncoder
@@ -74,7 +74,7 @@ async def running_scheduler(
                 yield scheduler
         finally:
             recorder.close()
-        asked = partial(have_a_say, extenders) if extenders else None
+        asked = partial(are_asked, extenders) if extenders else None
         assert not recorder.problem
         recording = Recording.open(Path(folder))
         for segment in range(recording.segments):

@@ -348,13 +348,13 @@ async def test_managed_resources(cluster, pod, interested):
         for question in (filtering, scoring, preempting):
             await asked(question(cluster, pod), extender)
         async with HttpExtenders([extender]) as client:
-            assert client.have_a_say(pod) is interested
+            assert client.are_asked(pod) is interested
             assert await client.bind(pod, "a") is interested
     assert len(stub.asked) == (4 if interested else 0)
 
 
 @cases(
-    "fields, have_a_say, want_nodes",
+    "fields, are_asked, want_nodes",
     {
         "filter": ({"filterVerb": "f"}, True, True),
         "prioritize": ({"prioritizeVerb": "p"}, True, True),
@@ -363,9 +363,9 @@ async def test_managed_resources(cluster, pod, interested):
         "bind": ({"bindVerb": "b"}, False, False),
     },
 )
-def test_which_extenders_a_cycle_needs(fields, have_a_say, want_nodes):
+def test_which_extenders_a_cycle_needs(fields, are_asked, want_nodes):
     client = HttpExtenders([Extender(urlPrefix="http://127.0.0.1:1", **fields)])
-    assert (client.have_a_say(POD), client.want_nodes) == (have_a_say, want_nodes)
+    assert (client.are_asked(POD), client.want_nodes) == (are_asked, want_nodes)
 
 
 async def test_connections_are_reused_and_broken_ones_replaced(cluster):

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import xml.etree.ElementTree as ET
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -83,6 +84,34 @@ def test_source_files_in_pages_for_contributors_exist(page):
     files = [path for folder in ("src", "tests", "tools") for path in ROOT.glob(f"{folder}/**/*.py")]
     assert named
     assert [name for name in named if not any(path.match(name) for path in files)] == []
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/dependencies.md"])
+def test_modules_and_names_in_pages_for_contributors_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<![\w.])bayplan(?:\.[a-z]\w*)+", text))
+    assert named
+    assert [name for name in sorted(named) if not is_module(name)] == []
+    owned = re.findall(r"`([A-Z]\w*(?:\.\w+)?)(?:\([^`]*\))?` of `(bayplan[\w.]+)`", text)
+    assert [(name, path) for name, path in owned if not has(import_module(path), name)] == []
+
+
+def is_module(name):
+    path = ROOT / "src" / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def has(owner, name):
+    for part in name.split("."):
+        owner = getattr(owner, part, None)
+    return owner is not None
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_paths_in_pages_for_contributors_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:src|tests|tools|docs|deploy)/[\w./-]+)`", text)
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("source", re.findall(r"`((?:src|tests|benchmarks|examples|deploy)/[\w./-]+)`", README))

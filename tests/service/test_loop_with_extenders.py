@@ -38,7 +38,7 @@ class Thinking:
         self.bound: list[tuple[str, str]] = []
         self._answer: asyncio.Future | None = None
 
-    def have_a_say(self, pod):
+    def are_asked(self, pod):
         return pod.name not in self.silent_about
 
     async def answer(self, question):

@@ -39,7 +39,7 @@ def group(name, cpu="4", *, daemons=False, **options):
 def autoscaled(happenings, *groups, preset="cluster-autoscaler", budgets=None, **options):
     budgets = budgets or BudgetController()
     scaler = Autoscaler(groups, PRESETS[preset], budgets)
-    return timeline_of(happenings, followers=(budgets, scaler), behaviour=BEHAVIOUR, **options)
+    return timeline_of(happenings, observers=(budgets, scaler), behaviour=BEHAVIOUR, **options)
 
 
 def web(number, cpu="1", **options):
@@ -59,7 +59,7 @@ def web(number, cpu="1", **options):
 )
 def test_budgets_count_pods(spec, allowed):
     happenings = [budget(**spec), *(PodArrives(1.0, web(n)) for n in range(4))]
-    timeline, _ = timeline_of(happenings, nodes=["a"], followers=(BudgetController(),), behaviour=BEHAVIOUR)
+    timeline, _ = timeline_of(happenings, nodes=["a"], observers=(BudgetController(),), behaviour=BEHAVIOUR)
     status = timeline.world.state.objects[POD_DISRUPTION_BUDGET]["default/web"].status
     assert (status.disruptionsAllowed if status else 0) == allowed
 
@@ -67,7 +67,7 @@ def test_budgets_count_pods(spec, allowed):
 def test_pods_that_their_owner_deletes_are_not_expected():
     happenings = [budget(minAvailable="50%"), *(PodArrives(1.0, web(n)) for n in range(4))]
     happenings += [PodEnds(2.0, "default-web-0"), PodEnds(2.0, "default-web-1")]
-    timeline, _ = timeline_of(happenings, nodes=["a"], followers=(BudgetController(),), behaviour=BEHAVIOUR)
+    timeline, _ = timeline_of(happenings, nodes=["a"], observers=(BudgetController(),), behaviour=BEHAVIOUR)
     status = timeline.world.state.objects[POD_DISRUPTION_BUDGET]["default/web"].status
     assert (status.disruptionsAllowed, status.expectedPods) == (1, 2)
 
@@ -170,7 +170,7 @@ def test_a_cheaper_node_replaces_a_dear_one():
 def test_a_node_fails_and_returns():
     failures = NodeFailures([NodeFailure("a", at=100.0, returns=200.0), NodeFailure("unknown", at=5.0)])
     timeline, diary = timeline_of(
-        [PodArrives(0.0, web(0))], nodes=["a", make_node("tiny", cpu="100m")], followers=(failures,)
+        [PodArrives(0.0, web(0))], nodes=["a", make_node("tiny", cpu="100m")], observers=(failures,)
     )
     assert diary.of("node") == ["100.000 node lost web-0 a"]
     assert pods_on(timeline) == {"web-0+1": "a"}
@@ -182,7 +182,7 @@ def test_spot_nodes_are_taken_back_after_a_notice():
         nodes = [make_node(f"spot-{n}", labels={"capacity": "spot"}) for n in range(20)]
         nodes += [make_node(f"usual-{n}") for n in range(20)]
         timeline, diary = timeline_of(
-            [PodArrives(0.0, web(n, "3")) for n in range(20)], nodes=nodes, followers=(spot,), seed=seed
+            [PodArrives(0.0, web(n, "3")) for n in range(20)], nodes=nodes, observers=(spot,), seed=seed
         )
         left = [name for name in timeline.world.state.objects[NODE] if name.startswith("spot")]
         return len(left), diary.of("interrupted"), list(timeline.world.state.objects[NODE])
@@ -195,12 +195,12 @@ def test_spot_nodes_are_taken_back_after_a_notice():
     assert run(2) != (left, interrupted, nodes)
 
 
-def test_followers_see_the_begin_before_anything_else():
+def test_observers_see_the_begin_before_anything_else():
     class Order(Diary):
         def begin(self, timeline):
             super().begin(timeline)
             self.lines.append("begin")
 
     order = Order()
-    timeline_of([PodArrives(0.0, web(0, node="a")), PodArrives(1.0, web(1))], nodes=["a"], followers=(order,))
+    timeline_of([PodArrives(0.0, web(0, node="a")), PodArrives(1.0, web(1))], nodes=["a"], observers=(order,))
     assert order.lines == ["begin", "1.000 bound web-1 a"]

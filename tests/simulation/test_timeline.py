@@ -11,7 +11,7 @@ from tests.simulation.timelines import OWNED, pods_on, timeline_of
 
 from bayplan.answers.simulation.behaviour import Behaviour, Termination
 from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodEnds
-from bayplan.answers.simulation.lives import Leaving
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, kind_of
 from bayplan.core.api.objects import convert, decode
@@ -106,7 +106,7 @@ def test_a_removed_node_takes_its_pods_with_it_and_controllers_replace_them():
     timeline, diary = timeline_of(happenings, nodes=["a", make_node("tiny", cpu="100m")], behaviour=AT_ONCE)
     assert pods_on(timeline) == {"web+1": "b"}
     assert diary.of("bound") == ["0.000 bound web a", "1.000 bound bare a", "20.000 bound web+1 b"]
-    assert diary.of(Leaving.NODE_LOST.value.split()[0]) == ["10.000 node lost web a", "10.000 node lost bare a"]
+    assert diary.of(DepartureReason.NODE_LOST.value.split()[0]) == ["10.000 node lost web a", "10.000 node lost bare a"]
 
 
 def test_attempts_take_time_so_that_a_burst_of_pods_waits():

@@ -1,7 +1,7 @@
-"""Timelines for tests: a world, what happens to it, and a follower that writes down what it learns."""
+"""Timelines for tests: a world, what happens to it, and an observer that writes down what it learns."""
 
 from bayplan.answers.simulation.happenings import NodeComes
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node
@@ -10,7 +10,7 @@ from bayplan.testing.builders import CREATED
 OWNED = ("apps/v1", "ReplicaSet", "web")
 
 
-class Diary(Follower):
+class Diary(TimelineObserver):
     """`lines`: what happened, as `seconds what pod [node]`."""
 
     def __init__(self):
@@ -36,11 +36,11 @@ class Diary(Follower):
         return [line for line in self.lines if line.split()[1] in words]
 
 
-def timeline_of(happenings, *, until=3600.0, nodes=(), followers=(), world=None, **options):
+def timeline_of(happenings, *, until=3600.0, nodes=(), observers=(), world=None, **options):
     """Run a timeline. Returns it and its diary."""
     diary = Diary()
     world = world or World(**{key: options.pop(key) for key in ("configuration", "plugins") if key in options})
-    timeline = Timeline(world, CREATED, (diary, *followers), **options)
+    timeline = Timeline(world, CREATED, (diary, *observers), **options)
     given = [node if not isinstance(node, str) else make_node(node) for node in nodes]
     timeline.run([*(NodeComes(0.0, node) for node in given), *happenings], until)
     return timeline, diary

@@ -1,4 +1,7 @@
-"""The place that is a cluster behind an API server, with a scheduler that runs as a process of its own."""
+"""ServedCluster: the place that is a cluster behind an API server, with a scheduler that runs as a process of its own.
+
+It does what controllers would do, if they aren't there: claims from templates, taints of new nodes.
+"""
 
 from __future__ import annotations
 
@@ -99,11 +102,11 @@ class ServedCluster:
             await asyncio.gather(*self._running, return_exceptions=True)
 
     def clock(self) -> float:
-        """See Place: real seconds."""
+        """The seconds of the event loop: real time."""
         return self._loop.time()
 
     async def create(self, kind: Kind, documents: Iterable[Document], namespace: str | None = None) -> list[str]:
-        """See Place. The claims that pods need are created here, unless the cluster has a kube-controller-manager."""
+        """Create objects, and the claims that pods need, unless the cluster has a kube-controller-manager."""
         if kind.group == kinds.RESOURCE_CLAIM.group and not self._handles_claims:
             self._handles_claims = True
             await self._start_claim_controller()
@@ -123,7 +126,7 @@ class ServedCluster:
         return [names[index] for index in sorted(names)]
 
     async def replace(self, kind: Kind, document: Document, namespace: str | None, subresource: str | None) -> None:
-        """See Place."""
+        """Update an object, and then its status if the document has one."""
         metadata = {**(document.get("metadata") or {}), **({"namespace": namespace} if namespace else {})}
         document = {**document, "apiVersion": kind.api_version, "metadata": metadata}
         try:
@@ -134,7 +137,7 @@ class ServedCluster:
             raise BenchmarkError(f"cannot update {kind.kind} {metadata.get('name')}: {error}") from None
 
     async def delete(self, kind: Kind, name: str, namespace: str | None = None, *, at_once: bool = False) -> None:
-        """See Place."""
+        """Delete an object, which may be gone already."""
         try:
             await self._client.delete(kind, name, namespace, grace_period_seconds=0 if at_once else None)
         except ApiError as error:
@@ -142,11 +145,11 @@ class ServedCluster:
                 raise BenchmarkError(f"cannot delete {kind.kind} {name}: {error}") from None
 
     async def node_names(self) -> list[str]:
-        """See Place."""
+        """List the nodes."""
         return [node.metadata.name for node in (await self._client.list(NODE, decode=_decode)).items]
 
     async def allocate_claims(self, namespace: str | None) -> None:
-        """See Place."""
+        """Allocate the claims in a thread, and write their status."""
         read = (NODE, kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
         objects = {kind: (await self._client.list(kind)).items for kind in read}
         for claim in await asyncio.to_thread(allocated_claims, objects, namespace):
@@ -154,11 +157,11 @@ class ServedCluster:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """See Place."""
+        """Change nothing: the scheduler is another process."""
         yield
 
     async def counters(self) -> Counters:
-        """See Place."""
+        """Read the metrics of the scheduler."""
         return await self._scrape()
 
     async def _start_claim_controller(self) -> None:

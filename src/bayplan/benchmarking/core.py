@@ -111,7 +111,7 @@ class Core:
         return self._busy
 
     async def create(self, kind: Kind, documents: Iterable[Document], namespace: str | None = None) -> list[str]:
-        """See Place. The scheduler attempts each pod before the next one arrives."""
+        """Create objects. The scheduler attempts each pod before the next one arrives."""
         names = []
         raws = []
         for document in documents:
@@ -127,7 +127,7 @@ class Core:
         return names
 
     async def replace(self, kind: Kind, document: Document, namespace: str | None, subresource: str | None) -> None:
-        """See Place."""
+        """Replace an object in memory. Raises BenchmarkError for one that doesn't exist."""
         key = core_objects.key_of(namespace, document["metadata"]["name"])
         if key not in self.objects[kind]:
             raise BenchmarkError(f"there is no {kind.kind} {key}")
@@ -138,15 +138,15 @@ class Core:
             self.store(kind, convert(kind.type, core_objects.stored(kind, document, namespace, self.number())))
 
     async def delete(self, kind: Kind, name: str, namespace: str | None = None, *, at_once: bool = False) -> None:
-        """See Place. There are no kubelets: a pod that is on a node and has a grace period stays, terminating."""
+        """Delete an object. There are no kubelets: a pod on a node with a grace period stays, terminating."""
         self.remove(kind, core_objects.key_of(namespace, name), at_once=at_once)
 
     async def node_names(self) -> list[str]:
-        """See Place."""
+        """The names of the nodes in memory."""
         return list(self.objects[NODE])
 
     async def allocate_claims(self, namespace: str | None) -> None:
-        """See Place. Each is allocated as for a pod that needs nothing else."""
+        """Allocate each claim as for a pod that needs nothing else."""
         profile, state = self.scheduler.profiles[DEFAULT_SCHEDULER], self.scheduler.state
         claims, rng = self.objects[kinds.RESOURCE_CLAIM], random.Random(0)
         for number, (key, claim) in enumerate(tuple(claims.items())):
@@ -170,7 +170,7 @@ class Core:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """See Place. The garbage collector works as in `bayplan run`."""
+        """Let the garbage collector work as in `bayplan run`."""
         collector = Collector()
         collector.begin()
         try:
@@ -181,7 +181,7 @@ class Core:
             gc.unfreeze()
 
     async def counters(self) -> Counters:
-        """See Place. Nothing is written."""
+        """What the scheduler has counted; nothing is written."""
         return Counters({result: KnownDurations(tuple(self.scheduler.attempts[result])) for result in RESULTS})
 
     # As an API server

@@ -43,27 +43,27 @@ Attempts = Mapping[str, Durations]
 
 @dataclass(frozen=True, slots=True)
 class KnownDurations:
-    """Durations of which each is known."""
+    """Durations that are all known."""
 
     seconds: Sequence[float]
 
     @property
     def count(self) -> int:
-        """See Durations."""
+        """How many durations are known."""
         return len(self.seconds)
 
     def average(self) -> float:
-        """See Durations."""
+        """Their average in seconds."""
         return sum(self.seconds) / len(self.seconds)
 
     def quantile(self, share: float) -> float:
-        """See Durations."""
+        """The duration that a share of them doesn't exceed."""
         return _quantile(sorted(self.seconds), 100 * share)
 
 
 @dataclass(frozen=True, slots=True)
 class Bucketed:
-    """Durations of which a Prometheus histogram has the number by bucket, and the sum."""
+    """Durations in a Prometheus histogram: their number by bucket, and their sum."""
 
     bounds: Sequence[float]
     """The upper bounds in ascending order, the last one infinite."""
@@ -73,15 +73,15 @@ class Bucketed:
 
     @property
     def count(self) -> int:
-        """See Durations."""
+        """How many durations all buckets have."""
         return sum(self.counts)
 
     def average(self) -> float:
-        """See Durations."""
+        """The exact average, as the histogram has the sum."""
         return self.sum / self.count
 
     def quantile(self, share: float) -> float:
-        """See Durations. Interpolates within a bucket, as histogram_quantile of Prometheus does."""
+        """Interpolate within a bucket, as histogram_quantile of Prometheus does."""
         rank, below = share * self.count, 0
         lower = 0.0
         for bound, count in zip(self.bounds, self.counts, strict=True):

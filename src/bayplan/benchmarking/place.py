@@ -1,4 +1,7 @@
-"""Where a workload runs, as the operations see it: an API to create objects with, and a scheduler that places pods."""
+"""Where a workload runs, as the operations see it: an API to create objects with, and a scheduler that places pods.
+
+The same workload runs on the core alone and on a cluster. `clock` has the seconds that count.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs the operations of a workload on a place, one after the other."""
+"""Runs the operations of a workload on a place, one after the other.
+
+An operation or a field that isn't known ends it before anything runs: a benchmark with another meaning is none.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
     def now(self) -> datetime:
-        """See Clock."""
+        """The time of day, in UTC."""
         return datetime.now(UTC)
 
 
@@ -63,19 +63,19 @@ class RunningClock:
         self._origin = time.monotonic()
 
     def monotonic(self) -> float:
-        """See Clock."""
+        """Seconds of this clock since it was made."""
         return (time.monotonic() - self._origin) * self.rate
 
     def now(self) -> datetime:
-        """See Clock."""
+        """The time of day when it was made, plus its own seconds."""
         return self._start + timedelta(seconds=self.monotonic())
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """See TimerClock."""
+        """Call `callback` on the event loop after `seconds` of this clock."""
         return asyncio.get_running_loop().call_later(max(seconds, 0) / self.rate, callback)
 
     async def sleep(self, seconds: float) -> None:
-        """See TimerClock."""
+        """Return after `seconds` of this clock."""
         await asyncio.sleep(max(seconds, 0) / self.rate)
 
 
@@ -88,21 +88,21 @@ class ManualClock:
         self._order = itertools.count()
 
     def monotonic(self) -> float:
-        """See Clock."""
+        """The seconds that the clock was advanced by."""
         return (self._now - self._start).total_seconds()
 
     def now(self) -> datetime:
-        """See Clock."""
+        """The time that the clock stands at."""
         return self._now
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """See TimerClock."""
+        """Call `callback` once the clock was advanced by `seconds`."""
         timer = _ManualTimer(callback)
         heapq.heappush(self._due, (self._now + timedelta(seconds=max(seconds, 0)), next(self._order), timer))
         return timer
 
     async def sleep(self, seconds: float) -> None:
-        """See TimerClock."""
+        """Return once the clock was advanced by `seconds`."""
         over = asyncio.Event()
         timer = self.call_later(seconds, over.set)
         try:

@@ -1,4 +1,7 @@
-"""Failures of plugins and of background work: counted, and logged once per distinct failure."""
+"""Failures of plugins and of background work: counted, and logged once per distinct failure.
+
+One Failures belongs to one scheduler. A failure costs its own work only; the metric counts each.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A mapping that forgets what was used least recently."""
+"""A mapping that forgets what was used least recently.
+
+Most small caches are one: their size is bounded, whatever tenants do.
+"""
 
 from __future__ import annotations
 

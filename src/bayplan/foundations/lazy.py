@@ -2,6 +2,9 @@
 
 `lazily` is for packages that export names, `on_use` for what uses modules, `library` for what an extra installs, and
 `import_lazily` for other libraries.
+
+The first question mostly waits for imports: a test lists what must not be imported for it, and the benchmark
+`first_question` measures the commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sharing the event loop: a task with much work lets other tasks run every few milliseconds."""
+"""Sharing the event loop: a task with much work lets other tasks run every few milliseconds.
+
+Long work on the scheduler's event loop asks here every few steps, so that watches and bindings go on.
+"""
 
 from __future__ import annotations
 

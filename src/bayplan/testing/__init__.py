@@ -1,6 +1,7 @@
 """Builders, clusters and checks for tests of plugins, schedulers and controllers. Public; see docs/testing.md.
 
-The pytest fixtures are in `bayplan.testing.fixtures`. Nothing is imported before it is used.
+The pytest fixtures are in `bayplan.testing.fixtures`, the plugin contract in `bayplan.testing.contract`. Nothing is
+imported before it is used. What only this project's tests need is in tests/support.
 """
 
 from typing import TYPE_CHECKING

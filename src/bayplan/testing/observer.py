@@ -1,4 +1,7 @@
-"""Observes a cluster for a test: records every change of pods, nodes and events."""
+"""Observes a cluster for a test: records every change of pods, nodes and events.
+
+A test waits with `until` for what it expects, without sleeping, and then looks at the whole history.
+"""
 
 from __future__ import annotations
 

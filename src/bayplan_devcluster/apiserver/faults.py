@@ -1,4 +1,7 @@
-"""Fault injection for tests: requests that fail, hang, are delayed, or are carried out without a response."""
+"""Fault injection for tests: requests that fail, hang, are delayed, or are carried out without a response.
+
+The last one is the interesting one: the client must not take a lost reply for a failed write.
+"""
 
 from __future__ import annotations
 

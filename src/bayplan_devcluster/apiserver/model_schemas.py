@@ -1,4 +1,7 @@
-"""The OpenAPI schemas of the built-in types, from the table of types."""
+"""The OpenAPI schemas of the built-in types, from the table of types.
+
+kubectl reads them for `explain` and for its checks, so names and descriptions are Kubernetes'.
+"""
 
 from __future__ import annotations
 

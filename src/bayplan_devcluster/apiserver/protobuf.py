@@ -1,4 +1,7 @@
-"""Decodes the protobuf bodies that Go clients send (kubectl create, kube-scheduler). Replies are always JSON."""
+"""Decodes the protobuf bodies that Go clients send (kubectl create, kube-scheduler). Replies are always JSON.
+
+Field numbers come from the table of types, so there is no generated code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The server: puts its parts together, and passes each request through authentication, faults and handlers."""
+"""ApiServer: puts its parts together, and passes each request through authentication, faults and handlers.
+
+    response = await server.handle(request)        # values; a socket is optional
+
+All state is in memory, and belongs to one event loop. Two servers can run in one process.
+"""
 
 from __future__ import annotations
 

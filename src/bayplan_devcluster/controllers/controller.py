@@ -1,4 +1,8 @@
-"""The base of all controllers: it syncs one key after another until each object has its desired state."""
+"""Controller: the base of all controllers: it syncs one key after another until each object has its desired state.
+
+Level-triggered: a sync reads what there is now, and a missed or repeated event does no harm. A sync that fails is
+repeated with a backoff.
+"""
 
 from __future__ import annotations
 

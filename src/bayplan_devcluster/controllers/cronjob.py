@@ -33,7 +33,7 @@ MARGIN = 0.1
 
 
 @dataclass(slots=True)
-class _Round:
+class _Sync:
     """The state of one sync of a CronJob."""
 
     cron_job: CronJob
@@ -62,7 +62,7 @@ class CronJobController(Controller):
         if cron_job is None:
             return
         status = cron_job.status or CronJobStatus()
-        current = _Round(
+        current = _Sync(
             cron_job=cron_job,
             jobs=self._by_controller.get(cron_job.metadata.uid),
             now=self.clock.now(),
@@ -82,7 +82,7 @@ class CronJobController(Controller):
         if failure is not None:
             raise failure
 
-    def _note_ends(self, current: _Round) -> None:
+    def _note_ends(self, current: _Sync) -> None:
         jobs = {job.metadata.uid: job for job in current.jobs}
         for reference in tuple(current.active):
             job = jobs.get(reference.uid or "")
@@ -97,7 +97,7 @@ class CronJobController(Controller):
         ends = (job.status.completionTime for job in current.jobs if job.status and job.status.completionTime)
         current.last_success = max((*ends, *filter(None, [current.last_success])), default=None)
 
-    async def _clean_up(self, current: _Round) -> None:
+    async def _clean_up(self, current: _Sync) -> None:
         """Delete the oldest ended Jobs beyond the history limits."""
         spec = current.cron_job.spec
         for type_, limit in (("Complete", spec.successfulJobsHistoryLimit), ("Failed", spec.failedJobsHistoryLimit)):
@@ -108,7 +108,7 @@ class CronJobController(Controller):
                 if job.metadata.deletionTimestamp is None:
                     await self._delete(current, job)
 
-    async def _start_what_is_due(self, current: _Round) -> None:
+    async def _start_what_is_due(self, current: _Sync) -> None:
         cron_job, spec = current.cron_job, current.cron_job.spec
         if spec.suspend:
             return
@@ -124,7 +124,7 @@ class CronJobController(Controller):
         if following is not None:
             self.queue.add_after(key_of(cron_job), (following - current.now).total_seconds() + MARGIN)
 
-    def _due(self, current: _Round, schedule: Schedule) -> datetime | None:
+    def _due(self, current: _Sync, schedule: Schedule) -> datetime | None:
         """The latest due time that isn't too late to start."""
         cron_job = current.cron_job
         since = current.last_schedule or cron_job.metadata.creationTimestamp or current.now
@@ -139,7 +139,7 @@ class CronJobController(Controller):
             self.recorder.warning(CRON_JOB, cron_job, "TooManyMissedTimes", message)
         return due
 
-    async def _may_start(self, current: _Round, due: datetime) -> bool:
+    async def _may_start(self, current: _Sync, due: datetime) -> bool:
         """Apply the concurrency policy."""
         cron_job = current.cron_job
         name = job_name(cron_job, due)
@@ -156,7 +156,7 @@ class CronJobController(Controller):
                     await self._delete(current, job)
         return True
 
-    async def _start(self, current: _Round, due: datetime) -> None:
+    async def _start(self, current: _Sync, due: datetime) -> None:
         cron_job = current.cron_job
         wanted = new_job(cron_job, due)
         namespace = cron_job.metadata.namespace
@@ -177,13 +177,13 @@ class CronJobController(Controller):
             current.active.append(reference_to(JOB, job))
         current.last_schedule = due
 
-    async def _delete(self, current: _Round, job: Job) -> None:
+    async def _delete(self, current: _Sync, job: Job) -> None:
         await self.delete(JOB, job, propagation_policy="Background")
         await self._jobs.observe_deletions([job])
         current.active = [one for one in current.active if one.uid != job.metadata.uid]
         self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
-    async def _report(self, current: _Round) -> None:
+    async def _report(self, current: _Sync) -> None:
         status = CronJobStatus(
             active=current.active or None,
             lastScheduleTime=current.last_schedule,

@@ -1,4 +1,7 @@
-"""Rolls out Deployments through ReplicaSets. Mirrors pkg/controller/deployment/deployment_controller.go and sync.go."""
+"""Rolls out Deployments through ReplicaSets. Mirrors pkg/controller/deployment/deployment_controller.go and sync.go.
+
+One step per sync. How much a step scales is a function of what there is (`rollout.py`).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ OWN_ANNOTATIONS = frozenset(
 
 
 @dataclass(slots=True)
-class _Round:
+class _Sync:
     """The state of one sync of a Deployment: its latest version, and its ReplicaSets after the changes so far."""
 
     deployment: Deployment
@@ -70,20 +73,20 @@ class DeploymentController(OwnerController):
             return  # an empty selector would select every pod of the namespace
         sets = await self.claim(deployment)
         new = rollout.find_new(deployment, sets)
-        current = _Round(deployment, new, [one for one in sets if one is not new])
+        current = _Sync(deployment, new, [one for one in sets if one is not new])
         if deployment.metadata.deletionTimestamp is None:
             await self._note_pause(current)
             await self._update_annotations(current)
             await self._step(current)
         await self._report(current)
 
-    async def _note_pause(self, current: _Round) -> None:
+    async def _note_pause(self, current: _Sync) -> None:
         condition = pause_condition(current.deployment, whole_seconds(self.clock.now()))
         if condition is not None:
             status = with_condition(current.deployment.status or DeploymentStatus(), condition)
             current.deployment = await self.write_status(self._owners, current.deployment, status)
 
-    async def _update_annotations(self, current: _Round) -> None:
+    async def _update_annotations(self, current: _Sync) -> None:
         """Copy the Deployment's annotations and minReadySeconds to the new ReplicaSet, if there is one."""
         deployment, new = current.deployment, current.new
         if new is None:
@@ -98,7 +101,7 @@ class DeploymentController(OwnerController):
             new = current.new = await self._patch(new, patch)
         await self._set_revision(current, new)
 
-    async def _step(self, current: _Round) -> None:
+    async def _step(self, current: _Sync) -> None:
         deployment = current.deployment
         if deployment.spec.paused or rollout.is_scaling_event(deployment, current.every):
             await self._scale(current, rollout.plan_scale(deployment, current.new, current.old))
@@ -115,7 +118,7 @@ class DeploymentController(OwnerController):
         if deployment.status is not None and is_complete(deployment, deployment.status):
             await self._clean_up(current)
 
-    async def _create(self, current: _Round) -> ReplicaSet:
+    async def _create(self, current: _Sync) -> ReplicaSet:
         deployment = current.deployment
         collisions = deployment.status.collisionCount if deployment.status else None
         digest = rollout.pod_template_hash(deployment.spec.template, collisions)
@@ -149,7 +152,7 @@ class DeploymentController(OwnerController):
         status = msgspec.structs.replace(status, collisionCount=(status.collisionCount or 0) + 1)
         await self.write_status(self._owners, deployment, status)
 
-    async def _set_revision(self, current: _Round, new: ReplicaSet) -> None:
+    async def _set_revision(self, current: _Sync, new: ReplicaSet) -> None:
         """Copy the revision of the new ReplicaSet to the Deployment."""
         metadata = current.deployment.metadata
         revision = (new.metadata.annotations or {}).get(rollout.REVISION, "1")
@@ -160,7 +163,7 @@ class DeploymentController(OwnerController):
             )
             await self._owners.observe([current.deployment])
 
-    async def _scale(self, current: _Round, plan: Sequence[rollout.Scale]) -> None:
+    async def _scale(self, current: _Sync, plan: Sequence[rollout.Scale]) -> None:
         """Scale the ReplicaSets as planned."""
         deployment = current.deployment
         annotations = size_annotations(deployment)
@@ -188,7 +191,7 @@ class DeploymentController(OwnerController):
         await self._dependents.observe([written])
         return written
 
-    async def _clean_up(self, current: _Round) -> None:
+    async def _clean_up(self, current: _Sync) -> None:
         """Delete the oldest empty ReplicaSets beyond revisionHistoryLimit."""
         limit = current.deployment.spec.revisionHistoryLimit
         candidates = [one for one in current.old if one.metadata.deletionTimestamp is None]
@@ -200,7 +203,7 @@ class DeploymentController(OwnerController):
             if (status.observedGeneration or 0) >= (one.metadata.generation or 0):
                 await self.client.delete(REPLICA_SET, one.metadata.name, one.metadata.namespace, uid=one.metadata.uid)
 
-    async def _report(self, current: _Round) -> None:
+    async def _report(self, current: _Sync) -> None:
         deployment, now = current.deployment, whole_seconds(self.clock.now())
         status = calculate_status(deployment, current.new, current.old, now)
         if deployment.metadata.deletionTimestamp is None and not deployment.spec.paused:

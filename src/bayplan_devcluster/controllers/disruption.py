@@ -1,4 +1,7 @@
-"""Updates the status of PodDisruptionBudgets. Mirrors pkg/controller/disruption/disruption.go."""
+"""Updates the status of PodDisruptionBudgets. Mirrors pkg/controller/disruption/disruption.go.
+
+Preemption and evictions read the status, so a granted eviction counts until its pod is gone.
+"""
 
 from __future__ import annotations
 

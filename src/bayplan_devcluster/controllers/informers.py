@@ -103,19 +103,19 @@ class Informer:
         await _wait(waits)
 
     def added(self, new: Any) -> None:
-        """See client.Handler."""
+        """Tell the listeners about a new object."""
         self._change(None, new)
 
     def updated(self, old: Any, new: Any) -> None:
-        """See client.Handler."""
+        """Tell the listeners about both versions."""
         self._change(old, new)
 
     def deleted(self, old: Any) -> None:
-        """See client.Handler."""
+        """Tell the listeners about the last version."""
         self._change(old, None)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See client.Handler."""
+        """Log it. The last good version stays."""
         log.warning("ignoring an object of %s that can't be decoded: %s", self.kind.resource, error)
 
     def _change(self, old: Any, new: Any) -> None:

@@ -42,7 +42,7 @@ MOST_PODS = 500
 
 
 @dataclass(slots=True)
-class _Round:
+class _Sync:
     """The state of one sync of a Job."""
 
     job: Job
@@ -91,14 +91,14 @@ class JobController(OwnerController):
                 self._note_suspension(current)
         await self._count(current)
 
-    async def _look(self, job: Job) -> _Round:
+    async def _look(self, job: Job) -> _Sync:
         claimed = await self.claim(job)
         status = job.status or JobStatus()
         uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
         known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
         new = [pod for pod in claimed if is_tracked(pod) and pod.metadata.uid not in known]
         succeeded = (status.succeeded or 0) + len(uncounted.succeeded or ())
-        current = _Round(
+        current = _Sync(
             job=job,
             pods=claimed,
             now=whole_seconds(self.clock.now()),
@@ -115,7 +115,7 @@ class JobController(OwnerController):
             current.start = current.now
         return current
 
-    def _judge(self, current: _Round) -> None:
+    def _judge(self, current: _Sync) -> None:
         """Determine the Job's outcome, if it is known or the Job fails now."""
         job, limit = current.job, current.job.spec.backoffLimit
         given = next((one for one in current.conditions if one.type in _VERDICTS and one.status == "True"), None)
@@ -133,7 +133,7 @@ class JobController(OwnerController):
             else:
                 self.queue.add_after(key_of(job), left)
 
-    async def _manage(self, current: _Round) -> None:
+    async def _manage(self, current: _Sync) -> None:
         """Create or delete pods until the desired number is active."""
         job = current.job
         want = wanted_active(job, len(current.active), current.succeeded)
@@ -149,7 +149,7 @@ class JobController(OwnerController):
                 await self._create(current, min(want - len(current.active), MOST_PODS))
         current.active = [pod for pod in self.owned(job) if pods.is_active(pod)]
 
-    async def _create(self, current: _Round, count: int) -> None:
+    async def _create(self, current: _Sync, count: int) -> None:
         job = current.job
         indexes: Sequence[int | None] = [None] * count
         if is_indexed(job):
@@ -163,12 +163,12 @@ class JobController(OwnerController):
         if failure is not None:
             raise failure
 
-    def _is_complete(self, current: _Round) -> bool:
+    def _is_complete(self, current: _Sync) -> bool:
         completions = current.job.spec.completions
         reached = current.succeeded > 0 if completions is None else current.succeeded >= completions
         return reached and not current.active
 
-    def _note_suspension(self, current: _Round) -> None:
+    def _note_suspension(self, current: _Sync) -> None:
         suspended = next((one for one in current.conditions if one.type == "Suspended"), None)
         wanted = "True" if current.job.spec.suspend else "False"
         if (suspended.status if suspended is not None else "False") == wanted:
@@ -184,7 +184,7 @@ class JobController(OwnerController):
             self.recorder.normal(JOB, current.job, "Resumed", "Job resumed")
         current.conditions = [*others, condition]
 
-    async def _count(self, current: _Round) -> None:
+    async def _count(self, current: _Sync) -> None:
         """Write the status with the finished pods, remove their finalizers, and write the status with them counted."""
         job = current.job
         latest = self.owned(job)
@@ -205,7 +205,7 @@ class JobController(OwnerController):
         ):
             self._announce(job, status)
 
-    def _status(self, current: _Round, latest: Iterable[Pod]) -> JobStatus:
+    def _status(self, current: _Sync, latest: Iterable[Pod]) -> JobStatus:
         known = current.job.status or JobStatus()
         active = [pod for pod in latest if pods.is_active(pod)]
         conditions = current.conditions
@@ -223,7 +223,7 @@ class JobController(OwnerController):
             **(indexed if is_indexed(current.job) else {}),
         )
 
-    def _with_outcome(self, current: _Round, status: JobStatus) -> JobStatus:
+    def _with_outcome(self, current: _Sync, status: JobStatus) -> JobStatus:
         """The status of the finished Job, if its outcome is known and all pods have terminated and been counted."""
         uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
         if current.outcome is None or uncounted.succeeded or uncounted.failed or status.terminating or status.active:
@@ -306,7 +306,7 @@ def _restarts_exceed(job: Job, owned: Iterable[Pod], limit: int) -> bool:
     return bool(restarts >= max(limit, 1))
 
 
-def _backoff(current: _Round) -> float:
+def _backoff(current: _Sync) -> float:
     """Seconds until the Job may create its next pod, after the failures since the last success."""
     ends = sorted(
         (_ended_at(pod, current.now), pods.phase(pod) == "Succeeded") for pod in current.pods if pods.is_finished(pod)

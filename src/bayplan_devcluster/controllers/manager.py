@@ -1,4 +1,7 @@
-"""All controllers together, as in kube-controller-manager."""
+"""All controllers together, as in kube-controller-manager.
+
+They are ordinary clients and share one informer per kind.
+"""
 
 from __future__ import annotations
 

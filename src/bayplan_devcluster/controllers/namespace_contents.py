@@ -70,7 +70,7 @@ class ServiceAccountController(_NamespaceContents):
     object_name: ClassVar[str] = "default"
 
     def new(self) -> ServiceAccount:
-        """See _NamespaceContents."""
+        """The service account of a namespace."""
         return ServiceAccount(metadata=ObjectMeta(name=self.object_name))
 
 
@@ -86,11 +86,11 @@ class RootCaPublisher(_NamespaceContents):
         self._data = {"ca.crt": context.root_ca}
 
     def new(self) -> ConfigMap:
-        """See _NamespaceContents."""
+        """The ConfigMap of a namespace, with the certificate of the server's authority."""
         metadata = ObjectMeta(name=ROOT_CA, annotations={"kubernetes.io/description": DESCRIPTION})
         return ConfigMap(metadata=metadata, data=self._data)
 
     async def restore(self, current: Any, namespace: str) -> None:
-        """See _NamespaceContents."""
+        """Put the certificate back if the ConfigMap was changed."""
         if current.data != self._data:
             await self.client.patch(CONFIG_MAP, ROOT_CA, {"data": self._data}, namespace)

@@ -1,4 +1,7 @@
-"""Replays histories with other schedulers, plugins and node pools, and compares the results.
+"""Histories simulated with other schedulers, plugins and node pools, and compared.
 
-Start at `comparison.py`; `stream.py` makes what happens of a history, `running.py` simulates it.
+Start at `comparison.py` (compare) or `simulated.py` (simulate). `lookahead.py` reads what has to be known first,
+`stream.py` makes happenings of a history, `running.py` simulates them with models, and `figures.py` has the numbers.
+`decisions.py` asks recorded decisions again, and `differences.py` looks for the next one that differs;
+`bayplan.answers.judging` says which do.
 """

@@ -1,4 +1,8 @@
-"""Calibration: how well the simulation of now matches the history."""
+"""Calibration: how well the simulation of *now* matches the history.
+
+Before a candidate is believed, the scheduler of now is simulated and asked for its recorded decisions again. Answers
+show both, and `faults` says what does not match.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 from bayplan.answers.backtest.shown import amount, seconds
 from bayplan.answers.insight.answers import plural
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.simulation.lives import Leaving
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.meter import Summary
 
 GOOD_PLACEMENTS = 0.9
@@ -122,7 +126,7 @@ def _differing(recorded: Summary, simulated: Sequence[Summary]) -> Iterator[str]
 
 
 def _evicted(summary: Summary) -> int:
-    return summary.evictions.get(Leaving.PREEMPTED.value, 0)
+    return summary.evictions.get(DepartureReason.PREEMPTED.value, 0)
 
 
 def _nearest(value: float, found: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ from bayplan.answers.history.reading import History
 from bayplan.answers.judging.choices import plugin_differences, score_at
 from bayplan.answers.judging.judge import Judge
 from bayplan.answers.judging.placements import decision_of
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.usual import usual_configuration
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD
@@ -114,7 +114,7 @@ def _begin(world: World, history: History) -> None:
     world.keep()
 
 
-class AskAgain(Follower):
+class AskAgain(TimelineObserver):
     """Asks decisions of a simulation again, of a candidate: of histories that have no decisions of their own.
 
     `arrivals`: how many pods arrive. What was found is in `asked`.

@@ -1,4 +1,8 @@
-"""RecordedDelays: how long things took in a history that the simulation has to know and can't decide."""
+"""RecordedDelays: how long things took in a history that the simulation has to know and can't decide.
+
+Such as bindings, terminations and replacements. Times are in seconds; what was not seen is None, and the models' usual
+values count then.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The next placement of a history that a scheduler would decide differently in the same situation."""
+"""The next placement of a history that a scheduler would decide differently in the same situation.
+
+The page's "next difference" asks here, for a step at a time. It finds exactly what asking all decisions finds, because
+both ask `bayplan.answers.judging`.
+"""
 
 from __future__ import annotations
 

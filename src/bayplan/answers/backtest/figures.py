@@ -1,4 +1,7 @@
-"""Figures: the numbers by which two simulations are compared, over several seeds."""
+"""Figures: the numbers by which two simulations are compared, over several seeds.
+
+A figure is shown as its median. A difference whose sign is not the same with all seeds is marked as chance.
+"""
 
 from __future__ import annotations
 

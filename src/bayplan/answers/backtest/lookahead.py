@@ -1,4 +1,8 @@
-"""Lookahead: what has to be known of a history before it is replayed, and what it recorded."""
+"""Lookahead: what has to be known of a history before it is simulated, and what it recorded.
+
+A pod's run time is known only at its end, but the simulation needs it at its arrival. So a history is read twice: here,
+and then as it happens (`stream.py`). What it recorded is metered on the way, for calibration.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _TOGETHER = 1.0
 _WITHIN = 600.0
 """Seconds after a victim's end within which a pod of its slot replaces it: the longest backoff of a Job."""
 _MOST = 10_000
-"""How many groups are remembered, those of which a pod ended last."""
+"""How many groups are remembered: those whose pods ended last."""
 _KEPT = 100
 """How many lengths of runs are kept for a group."""
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -240,7 +240,7 @@ class RecordedNeeds:
         return found
 
     def _estimate(self, kin: Kin, ran: float) -> float | None:
-        """How long a pod runs of which only a part was seen: the median of similar pods that ran longer than that.
+        """The run time of a pod whose end wasn't seen: the median of similar pods that ran longer than that.
 
         None if no similar pod has ended.
         """

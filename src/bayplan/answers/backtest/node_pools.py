@@ -1,4 +1,8 @@
-"""Node pools: the groups that nodes of a history belong to, and what a new node of each would be."""
+"""Node pools: the groups that nodes of a history belong to, and what a new node of each would be.
+
+A pool is one of the user's labels, or one size where nothing names it. A new node is a copy of one that existed, with
+its pods of DaemonSets, its CSINode and its slices of devices.
+"""
 
 from __future__ import annotations
 

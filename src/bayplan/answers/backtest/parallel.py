@@ -1,4 +1,8 @@
-"""Simulates twice at the same time, on two processors."""
+"""Simulates now and the candidate at the same time, in two processes.
+
+The other process is a fork, because the user's plugins can't be sent to one. The results don't depend on the number of
+processes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from bayplan.answers.backtest.limited import can_fork
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import SimulationResult, SimulationRun, simulate
 from bayplan.answers.history.reading import History
-from bayplan.answers.simulation.timeline import Follower
+from bayplan.answers.simulation.timeline import TimelineObserver
 
 _FEW = 2000
 """A history with fewer pods is simulated before another process would have started."""
@@ -24,11 +28,11 @@ def simulate_both(
     first: Sequence[SimulationRun],
     second: Sequence[SimulationRun],
     progress: Callable[[float], None] = lambda _: None,
-    also: Sequence[Follower] = (),
+    also: Sequence[TimelineObserver] = (),
 ) -> tuple[list[SimulationResult], list[SimulationResult]]:
     """Simulate a history with the runs of two schedulers. The results don't depend on the number of processes.
 
-    `also`: more followers of the very first simulation.
+    `also`: more observers of the very first simulation.
     """
     if history.pods * len(first) < _FEW or (os.cpu_count() or 1) == 1 or not can_fork():
         both = _simulate_all(history, ahead, [*first, *second], progress, also)
@@ -59,13 +63,13 @@ def _simulate_all(
     ahead: Lookahead,
     runs: Sequence[SimulationRun],
     progress: Callable[[float], None] = lambda _: None,
-    also: Sequence[Follower] = (),
+    also: Sequence[TimelineObserver] = (),
 ) -> list[SimulationResult]:
     """Simulate one after the other."""
 
     def simulated(number: int, run: SimulationRun) -> SimulationResult:
-        followers = () if number else also
-        return simulate(history, ahead, run, lambda done: progress((number + done) / len(runs)), followers)
+        observers = () if number else also
+        return simulate(history, ahead, run, lambda done: progress((number + done) / len(runs)), observers)
 
     return [simulated(number, run) for number, run in enumerate(runs)]
 

@@ -1,4 +1,7 @@
-"""compare as a question of programs and assistants, about a history that the server has."""
+"""compare as a question of programs and assistants, about a history that the server has.
+
+A client can't name files: the folder is the server's, and the history is read anew for each question.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ class Comparing(Question, frozen=True, kw_only=True):
             return compare(history, ahead, run, other, shown=shown, seeds=self.seeds, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan compare`."""
         yield from ("compare", *each("--set", self.settings))
         yield from option("--config", None if self.configuration is None else CONFIG)
         yield from each("--node-pool", self.node_pools)
@@ -110,11 +113,11 @@ def history_questions(folder: str | Path) -> Mapping[str, type[Question]]:
         __doc__ = Comparing.__doc__
 
         def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Comparison:
-            """See Question."""
+            """Ask about the history in the folder."""
             return self.about(path, insight, progress, shown)
 
         def arguments(self) -> Iterator[str]:
-            """See Question."""
+            """Yield the arguments, and the server's history."""
             yield from (*super().arguments(), "--history", path)
 
     return {AskCompare.name: AskCompare}

@@ -1,4 +1,7 @@
-"""Report: an answer about a history as one HTML file, with plots. To look at it, you need no network."""
+"""Report: an answer about a history as one HTML file, with plots. To look at it, you need no network.
+
+Plots are drawn with altair (extra `plots`), only here and in `bayplan.answers.sweeps`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Simulates a history with a scheduler and models."""
+"""Simulates a history with a scheduler and models.
+
+    result = simulate(history, ahead, SimulationRun(scheduler, fleet, seed=1))
+
+The result depends on the history and on the run: a scheduler, a choice of nodes, parameters of models and a seed. Here
+these become a `Timeline` with its observers: autoscaler, budgets, controllers, interruptions, a meter. A scheduler
+whose plugins fail in most attempts ends the run.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +35,7 @@ from bayplan.answers.simulation.models.budgets import BudgetController
 from bayplan.answers.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
 from bayplan.answers.simulation.models.job_durations import JobDurations
 from bayplan.answers.simulation.models.parameters import Parameters
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.usual import USUAL_GATES
 from bayplan.answers.simulation.world import World
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
@@ -117,9 +124,9 @@ def simulate(
     ahead: Lookahead,
     run: SimulationRun,
     progress: Callable[[float], None] = lambda _: None,
-    also: Sequence[Follower] = (),
+    also: Sequence[TimelineObserver] = (),
 ) -> SimulationResult:
-    """Simulate a history. `progress` is called with the share that is done. `also`: more followers.
+    """Simulate a history. `progress` is called with the share that is done. `also`: more observers.
 
     Raises BacktestError, ParametersError, ConfigurationError and PluginLoadError.
     """
@@ -132,13 +139,13 @@ def simulate(
     world.keep()
     budgets = BudgetController()
     measures = TimelineMeasures(length, run.prices.of)
-    followers: list[Follower] = [measures, budgets, *_others(run.parameters), *also]
+    observers: list[TimelineObserver] = [measures, budgets, *_others(run.parameters), *also]
     if preset != NONE:
         groups = [_group(pool, run) for pool in pools.values()]
-        followers.append(Autoscaler(groups, run.parameters.rules(preset), budgets))
-    followers.append(_Progress(length, progress))
-    followers.append(_Failing(length))
-    timeline = Timeline(world, history.begin, followers, _behaviour(run, ahead.delays), seed=run.seed)
+        observers.append(Autoscaler(groups, run.parameters.rules(preset), budgets))
+    observers.append(_Progress(length, progress))
+    observers.append(_Failing(length))
+    timeline = Timeline(world, history.begin, observers, _behaviour(run, ahead.delays), seed=run.seed)
     timeline.run(stream, length)
     notes = [*world.problems, *_counted_failures(world)]
     names = tuple(sorted({pool.key.name for pool in pools.values()}))
@@ -221,9 +228,9 @@ def _first(*values: float | None) -> float:
     return next(each for each in values if each is not None)
 
 
-def _others(parameters: Parameters) -> list[Follower]:
+def _others(parameters: Parameters) -> list[TimelineObserver]:
     spot = parameters.interruptions
-    found: list[Follower] = []
+    found: list[TimelineObserver] = []
     if parameters.jobs:
         found.append(JobDurations({each.owner: each.seconds for each in parameters.jobs}))
     if spot.per_hour:
@@ -242,7 +249,7 @@ def _counted_failures(world: World) -> list[str]:
     ]
 
 
-class _Failing(Follower):
+class _Failing(TimelineObserver):
     """Ends the simulation of a scheduler whose plugins fail in most attempts, or need more memory than there is."""
 
     def __init__(self, length: float) -> None:
@@ -260,7 +267,7 @@ class _Failing(Follower):
             raise BacktestError(f"the scheduler is not simulated to the end, because its plugins fail: {first}")
 
 
-class _Progress(Follower):
+class _Progress(TimelineObserver):
     """Calls back a hundred times."""
 
     def __init__(self, length: float, progress: Callable[[float], None]) -> None:

@@ -25,8 +25,8 @@ from bayplan.answers.history.sample import generated, sample_snapshot
 from bayplan.answers.history.sources.arrivals import at_begin
 from bayplan.answers.history.sources.synthesis import Synthesis, synthesize
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.simulation.lives import Leaving, Life
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
@@ -34,10 +34,10 @@ from bayplan.core.scheduling import Plan
 
 _UIDS = UUID("0d3c7c5e-6f0e-5d57-8f3c-2f2b5a9a4e11")
 _REASONS = {
-    Leaving.COMPLETED: "Succeeded",
-    Leaving.DELETED: "Deleted",
-    Leaving.PREEMPTED: "PreemptionByScheduler",
-    Leaving.DRAINED: "EvictionByEvictionAPI",
+    DepartureReason.COMPLETED: "Succeeded",
+    DepartureReason.DELETED: "Deleted",
+    DepartureReason.PREEMPTED: "PreemptionByScheduler",
+    DepartureReason.DRAINED: "EvictionByEvictionAPI",
 }
 _NOTE = "arrivals are made up, and a simulated scheduler has placed them: they are no measurements"
 
@@ -69,7 +69,7 @@ def _workloads(arrivals: History) -> Iterator[HistoryChange]:
             yield HistoryChange(row, HistoryDocument(row.document, documents[row.document]))
 
 
-class _Placed(Follower):
+class _Placed(TimelineObserver):
     """Turns what happens in a simulation into a history."""
 
     def __init__(self, arrivals: History) -> None:
@@ -85,17 +85,17 @@ class _Placed(Follower):
         """What happens counts from now on."""
         self._timeline = timeline
 
-    def arrived(self, pod: PodInfo, life: Life) -> None:
+    def arrived(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod was created."""
         if self._timeline is not None:
             self._put_pod(pod, "")
 
-    def bound(self, pod: PodInfo, life: Life) -> None:
+    def bound(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod has got its node."""
         if self._timeline is not None:
             self._put_pod(pod, life.node)
 
-    def gone(self, pod: PodInfo, life: Life) -> None:
+    def gone(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod is gone."""
         assert life.leaving is not None
         key = self._keys.pop(pod.uid, pod.key)

@@ -1,4 +1,8 @@
-"""Settings: single changes of a scheduler's configuration, such as `NodeResourcesFit.weight=5`."""
+"""Settings: single changes of a scheduler's configuration, such as `NodeResourcesFit.weight=5`.
+
+`--set` of compare, simulate, sweep and replay. They are read as a configuration file would be, so the errors are the
+same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""simulate: what a scheduler makes of a history."""
+"""simulate: what a scheduler makes of a history.
+
+One side of compare, without a candidate. Placements can be written to a file as they happen.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from bayplan.answers.backtest.shown import amount, clock, dollars, duration, hou
 from bayplan.answers.history.reading import History
 from bayplan.answers.insight.answers import Answer, listed
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.simulation.lives import Life
+from bayplan.answers.simulation.lives import PodLifetime
 from bayplan.answers.simulation.meter import Summary
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.cluster.pod_info import PodInfo
 
 _CURVE = 12
@@ -101,7 +104,7 @@ class Simulated(Answer):
             yield "  service", found.widest.service
 
 
-class Placements(Follower):
+class Placements(TimelineObserver):
     """Writes every placement to a file in CSV as it happens: seconds, pod, node, and how long the pod waited."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -113,7 +116,7 @@ class Placements(Follower):
         """Placements count from now on."""
         self._timeline = timeline
 
-    def bound(self, pod: PodInfo, life: Life) -> None:
+    def bound(self, pod: PodInfo, life: PodLifetime) -> None:
         """Write a placement."""
         if self._timeline is not None and pod.assumed and life.bound_at is not None:
             at = life.bound_at
@@ -130,8 +133,8 @@ def simulated(
     """Simulate a history. `placements`: a file to write them to. Raises BacktestError for nothing to simulate."""
     if not history.length.total_seconds():
         raise BacktestError(f"{history.source} has no length: all that it says is from one moment")
-    followers = () if placements is None else (Placements(placements),)
-    result = simulate(history, ahead, run, lambda done: progress(f"{done:.0%} of the history"), followers)
+    observers = () if placements is None else (Placements(placements),)
+    result = simulate(history, ahead, run, lambda done: progress(f"{done:.0%} of the history"), observers)
     if placements is not None:
         placements.flush()  # a process with limits ends without doing that
     return Simulated(

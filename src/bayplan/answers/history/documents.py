@@ -1,4 +1,8 @@
-"""Objects as a history stores them: the part that replicas share, and the identity that each of them has."""
+"""Objects as a history stores them: the part that replicas share, and the identity that each of them has.
+
+Pods of one workload have one document, which a row refers to by its key. So a million pods take little more than a
+million rows. `identified` puts both together again.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +68,7 @@ DEEPEST = 100
 """The deepest nesting of a document: Python and other readers go no deeper than some hundreds."""
 _HEARTBEAT = ("lastHeartbeatTime", "lastTransitionTime")
 _UNUSED_STATUS = ("nodeInfo", "addresses", "daemonEndpoints", "volumesInUse", "volumesAttached", "config")
-"""The fields of a node's status that no decision depends on, and some of which change all the time."""
+"""The fields of a node's status that no decision depends on. Some of them change all the time."""
 
 
 def document_of(kind: Kind, obj: Mapping[str, Any]) -> HistoryDocument:

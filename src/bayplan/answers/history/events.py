@@ -51,7 +51,7 @@ class PodChanged:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """A pod was bound to a node, by whichever scheduler."""
+    """A pod was bound to a node, by any scheduler."""
 
     time: datetime
     key: str

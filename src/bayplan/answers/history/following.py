@@ -1,4 +1,10 @@
-"""Turns versions of objects, as a watch or an audit log reports them, into the rows of a history."""
+"""Following: turns versions of objects, as a watch or an audit log reports them, into the rows of a history.
+
+    for change in following.put(POD, document, time): ...      # a row, and the document that it refers to
+
+The recorder and all importers use it, so a history has one meaning whatever reports the objects. It keeps a few words
+per object, and yields nothing for a version that changes nothing a history has.
+"""
 
 from __future__ import annotations
 

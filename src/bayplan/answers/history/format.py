@@ -121,7 +121,7 @@ class HistoryCounts(msgspec.Struct):
 
 
 class MissingEvents(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A time of which events are missing, with the reason. `end` is None if the history ended with it."""
+    """A time whose events are missing, with the reason. `end` is None if the history ended with it."""
 
     begin: Time
     end: Time | None

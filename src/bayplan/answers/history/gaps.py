@@ -1,4 +1,7 @@
-"""Times without events: each kind is lost and found again by itself, and an outage loses all of them."""
+"""Gaps: times without events. Each kind is lost and found again by itself, and an outage loses all of them.
+
+Answers about a history say which times are missing. Gaps that overlap are one.
+"""
 
 from __future__ import annotations
 

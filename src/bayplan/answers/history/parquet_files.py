@@ -1,4 +1,7 @@
-"""Parquet files of anyone, read in bounded memory: a batch at a time, with each distinct text once."""
+"""Parquet files of anyone, read in bounded memory: a batch at a time, with each distinct text once.
+
+Nothing in a file is trusted: its sizes are checked before it is read (`bayplan.foundations.bounded_files`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Reads histories: `History.open(folder)`, then `start()` and `events()`."""
+"""History: reads the folder of a history.
+
+    history = History.open("last-week")
+    history.start()                      # the cluster at the begin, as a Snapshot
+    for event in history.events(): ...   # what happened then, in the order of time
+
+Rows are read from the files a batch at a time, so memory doesn't grow with the length. What can't be read is one of the
+`problems`, and the rest is used. `format.py` has the columns, `writing.py` the other direction.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +78,7 @@ class History:
     """Whether arrivals are made up: every answer says so."""
     redacted: bool
     gaps: tuple[MissingEvents, ...]
-    """The times of which events are missing."""
+    """The times whose events are missing."""
     notes: tuple[str, ...]
     """What the source doesn't know, one line each. Every answer repeats them."""
     problems: tuple[str, ...]

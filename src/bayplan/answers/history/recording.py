@@ -1,4 +1,9 @@
-"""Records a history beside any scheduler: it lists and watches, and writes nothing to the cluster."""
+"""HistoryRecorder: records a history beside any scheduler. It lists and watches, and writes nothing to the cluster.
+
+Rows go to a journal at once; a full segment becomes a Parquet file, in a thread. What wasn't seen is a gap: an outage,
+a restart, a full disk. It runs on one event loop, and one process records to a folder. `bayplan run --record` records
+something else: what decisions rest on (`bayplan.running.recording`).
+"""
 
 from __future__ import annotations
 
@@ -317,15 +322,15 @@ class _Follow(FollowedKind):
         self._in_gap = False
 
     def failed(self, kind: Kind, error: RequestError, pause: float) -> None:
-        """See FollowedKind: an outage fails the requests of all kinds, again and again, and is one warning."""
+        """Warn. An outage fails the requests of all kinds, again and again, and is one warning."""
         self._session.warn(kind, plain(str(error)))
 
     def decode(self, raw: bytes) -> dict[str, Any]:
-        """See FollowedKind."""
+        """Return the object as a document: a history stores all of its fields."""
         return _object.decode(raw)
 
     def put(self, key: str, new: Mapping[str, Any]) -> None:
-        """See client.Sink."""
+        """Write the rows of a new version."""
         session = self._session
         obj = session.redaction(self.kind, key, new) if session.redaction is not None else new
         if obj is None:
@@ -339,7 +344,7 @@ class _Follow(FollowedKind):
         session.write(session.following.put(self.kind, obj, time, initial=self.initial))
 
     def removed(self, key: str) -> None:
-        """See client.Sink."""
+        """Write the row of an object that is gone."""
         shown = self._shown.pop(key, "") if self._session.redaction is not None else key
         if shown:
             self._session.write(self._session.following.removed(self.kind, shown, self._session.clock.now()))

@@ -1,4 +1,7 @@
-"""Redacts objects one after the other, as `bayplan snapshot --redact` redacts all at once."""
+"""Redactor: redacts objects one after the other, as `bayplan snapshot --redact` redacts all at once.
+
+The same key gives the same names, so that a recording can be continued, and its pods be followed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Redactor:
         self.names = KeyedNames(key)
 
     def __call__(self, kind: Kind, key: str, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See recording.Redaction. Custom kinds, whose fields aren't known, are left out."""
+        """Return the object without what is private; None for custom kinds, whose fields aren't known."""
         rule = FIELDS.get((kind.group, kind.plural))
         if rule is None:
             return None

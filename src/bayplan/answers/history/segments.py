@@ -1,4 +1,7 @@
-"""Reads the segments of a history: Parquet files, and the journal of a segment that was being recorded."""
+"""Reads the segments of a history: Parquet files, and the journal of a segment that was being recorded.
+
+A segment that can't be read costs itself only. A damaged document costs the rows that refer to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writes histories: the segments, and the manifest."""
+"""Writes histories: the segments, and the manifest.
+
+A segment's events are written last, and each file is replaced as a whole, so that a reader never sees half of one.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,20 @@
-"""Answers to questions about scheduling on any cluster, which is only read. `bayplan.insight` has its public names."""
+"""Answers to questions about scheduling on any cluster, which is only read.
+
+    insight = Insight(Snapshot.open("cluster.json"))
+    print(insight.explain("shop/web-1").text())     # an Answer: JSON, tables, HTML; see answers.py
+
+A question is a function of a snapshot, a configuration and a seed; nothing else affects the answer. `Insight` keeps a
+world (`bayplan.answers.simulation.world`) on which the real `attempt` decides, so no decision is made twice. Extenders
+are not asked, backoff and the termination of pods take no time, and a rejected pod is tried again after the events that
+its plugins registered. "Would be placed" is the outcome of `bayplan.answers.simulation.simulation`, in all questions.
+
+Each method of `Insight` resets the world and calls one function of `questions/`, which it imports only then. The world
+is as before after each question, also if `progress` raised `Stopped`. An Insight belongs to one thread at a time.
+
+Start at `insight.py`; `questions/` has one file per question, `sources/` reads clusters, files and archives. To add a
+question: a file in `questions/` with a frozen dataclass that extends `Answer` and a function of a world, a method of
+`Insight`, its type in `question_types.py`, a command in `bayplan.faces.cli.insight`, and a case in
+tests/insight/questions (docs/insight.md shows them, and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
+
+`bayplan.insight` has its public names.
+"""

@@ -1,4 +1,8 @@
-"""What all answers have in common: JSON, a data frame, a table for terminals, and HTML for notebooks."""
+"""Answer: what all answers have in common: JSON, a data frame, a table for terminals, and HTML for notebooks.
+
+An answer is a frozen dataclass, complete when it is made. `to_dict` has its fields (`json_values.py`), `render` its
+tables (`tables.py`). Keys of the JSON are stable: programs read them. `QuestionError` has a message for the user.
+"""
 
 from __future__ import annotations
 

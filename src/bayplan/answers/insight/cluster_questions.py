@@ -1,4 +1,7 @@
-"""The questions about a whole cluster that name none of its objects: doctor, usage and upgrade-preview."""
+"""The questions about a whole cluster that name none of its objects: doctor, usage and upgrade-preview.
+
+They are in `QUESTIONS` of `question_types.py`, as those about single objects are.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ class AskDoctor(Question, frozen=True, kw_only=True):
     namespace: AnyNamespace | None = None
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Doctor:
-        """See Question."""
+        """Ask `Insight.doctor`."""
         return insight.doctor(self.namespace, shown=shown, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan doctor`."""
         yield from ("doctor", *option("-n", self.namespace))
 
 
@@ -46,11 +49,11 @@ class AskUsage(Question, frozen=True, kw_only=True):
     ] = []
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Requests:
-        """See Question."""
+        """Ask `Insight.usage`."""
         return insight.usage(self.namespace, selecting(self.selector), by=self.by, shown=shown)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan usage`."""
         yield from ("usage", *option("-n", self.namespace), *option("-l", self.selector), *each("--by", self.by))
 
 
@@ -64,7 +67,7 @@ class AskUpgradePreview(Question, frozen=True, kw_only=True):
     selector: Selector = ""
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> UpgradePreview:
-        """See Question."""
+        """Ask `Insight.upgrade_preview`."""
         selects, before = selecting(self.selector), insight.gates.version
         try:
             version = next_version(before) if self.to is None else emulated_version(self.to)
@@ -86,6 +89,6 @@ class AskUpgradePreview(Question, frozen=True, kw_only=True):
             raise QuestionError(message) from None
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan upgrade-preview`."""
         yield from ("upgrade-preview", *option("--to", self.to))
         yield from (*option("-n", self.namespace), *option("-l", self.selector))

@@ -1,4 +1,8 @@
-"""What one question may add to a cluster, so that a link or a typo doesn't take the machine."""
+"""What one question may add to a cluster, so that a link or a typo doesn't take the machine.
+
+A question counts in a `Room` what it is going to create, before it creates it. Long loops call its `progress`, through
+which the caller ends a question (`Stopped`).
+"""
 
 from __future__ import annotations
 

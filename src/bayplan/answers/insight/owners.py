@@ -1,4 +1,8 @@
-"""Which pods belong to a workload, by their owner references."""
+"""Which pods belong to a workload, by their owner references.
+
+A workload is named as for kubectl: `deployment/web`. The owners between it and its pods, such as ReplicaSets, needn't
+be in the snapshot.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Prices of nodes, by instance type or pool."""
+"""Prices of nodes, by instance type or pool, in dollars for an hour.
+
+They come from the user alone. A node without a price is counted apart, and answers say which ones have none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The parameters of questions: their types, how they are read, and the options of commands that they become."""
+"""Question: the base of all questions as values, with the types of their parameters.
+
+A question is one msgspec struct: read from JSON, described by a schema, asked of an Insight, and shown as the command
+that a person would type. `question_types.py` has the questions.
+"""
 
 from __future__ import annotations
 

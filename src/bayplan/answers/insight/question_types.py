@@ -68,12 +68,12 @@ class AskExplain(Question, frozen=True, kw_only=True):
     nearest: Annotated[int, Meta(ge=0, le=MOST, description="The number of nearest misses; 0 for all.")] = 10
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Explanation:
-        """See Question."""
+        """Ask `Insight.explain`."""
         key = pod_key(self.pod, self.namespace)
         return insight.explain(key, shown=shown, nearest=self.nearest, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan explain`."""
         yield from ("explain", pod_key(self.pod, self.namespace))
 
 
@@ -86,11 +86,11 @@ class ExplainPending(Question, frozen=True, kw_only=True):
     selector: Selector = ""
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> PendingPods:
-        """See Question."""
+        """Ask `Insight.explain_all`."""
         return insight.explain_all(self.namespace, selecting(self.selector), shown=shown, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan explain`."""
         yield from ("explain", "--all-pending", *option("-n", self.namespace), *option("-l", self.selector))
 
 
@@ -105,13 +105,13 @@ class ExplainWorkload(Question, frozen=True, kw_only=True):
     selector: Selector = ""
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> PendingPods:
-        """See Question."""
+        """Ask `Insight.explain_owner`."""
         kind, _, name = self.workload.partition("/")
         matches = selecting(self.selector)
         return insight.explain_owner(kind.lower(), name, self.namespace, matches, shown=shown, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan explain`."""
         yield from ("explain", self.workload, "-n", self.namespace, *option("-l", self.selector))
 
 
@@ -125,11 +125,11 @@ class AskWhyNot(Question, frozen=True, kw_only=True):
     namespace: Namespace = "default"
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> WhyNot:
-        """See Question."""
+        """Ask `Insight.why_not`."""
         return insight.why_not(pod_key(self.pod, self.namespace), self.node.removeprefix("node/"), progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan why-not`."""
         yield from ("why-not", pod_key(self.pod, self.namespace), self.node)
 
 
@@ -142,11 +142,11 @@ class AskFit(Question, frozen=True, kw_only=True):
     objects: ObjectList
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Fit:
-        """See Question."""
+        """Ask `Insight.fit`."""
         return insight.fit(self.objects, shown=shown, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan fit`."""
         yield from ("fit", "-f", FILE)
 
 
@@ -169,7 +169,7 @@ class AskCapacity(Question, frozen=True, kw_only=True):
     labels: Annotated[list[Name], Meta(max_length=20, description="Labels of nodes to group by.")] = []
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Capacity:
-        """See Question."""
+        """Ask `Insight.capacity`."""
         return insight.capacity(
             *(kind.objects for kind in self.kinds),
             ratio=[kind.copies for kind in self.kinds],
@@ -181,7 +181,7 @@ class AskCapacity(Question, frozen=True, kw_only=True):
         )
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan capacity`."""
         yield "capacity"
         for number, kind in enumerate(self.kinds, start=1):
             file = FILE if len(self.kinds) == 1 else f"objects-{number}.yaml"
@@ -203,7 +203,7 @@ class AskDrain(Question, frozen=True, kw_only=True):
     at_once: Annotated[bool, Meta(description="Drain all nodes at the same time, not one after the other.")] = False
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Drain:
-        """See Question."""
+        """Ask `Insight.drain`."""
         if bool(self.nodes) is bool(self.selector):
             raise QuestionError("expected the names of nodes, or a selector")
         names = [name.removeprefix("node/") for name in self.nodes]
@@ -222,7 +222,7 @@ class AskDrain(Question, frozen=True, kw_only=True):
         )
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan drain`."""
         yield from ("drain", *self.nodes, *option("-l", self.selector))
         yield from flag("--ignore-daemonsets", self.ignore_daemonsets)
         yield from flag("--delete-emptydir-data", self.delete_emptydir_data)
@@ -239,7 +239,7 @@ class AskShrink(Question, frozen=True, kw_only=True):
     force: Annotated[bool, Meta(description="Let nodes go even if pods have no controller.")] = False
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Shrink:
-        """See Question."""
+        """Ask `Insight.shrink`."""
         selector = parsed(self.selector)
         return insight.shrink(
             selector.matches,
@@ -250,7 +250,7 @@ class AskShrink(Question, frozen=True, kw_only=True):
         )
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan shrink`."""
         yield from ("shrink", *option("-l", self.selector))
         yield from (*flag("--delete-emptydir-data", self.delete_emptydir_data), *flag("--force", self.force))
 
@@ -271,7 +271,7 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     ] = {}
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> ScaleUp:
-        """See Question."""
+        """Ask `Insight.scale_up`."""
         selects = selecting(self.selector)
         prices = Prices.of_document(self.prices, "prices") if self.prices else Prices({})
 
@@ -289,7 +289,7 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
         )
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan scale-up`."""
         yield from ("scale-up", *option("-f", None if self.objects is None else FILE))
         yield from (*option("-n", self.namespace), *option("-l", self.selector), *each("--pool", self.pools))
         yield from option("--max-nodes", None if self.most == MOST_NEW_NODES else self.most)
@@ -329,7 +329,7 @@ class CommonChanges(Question, frozen=True, kw_only=True):
         )
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan what-if`."""
         yield "what-if"
         for field, name in _OPTIONS.items():
             yield from each(name, getattr(self, field))
@@ -360,7 +360,7 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
     configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> WhatIf:
-        """See Question."""
+        """Ask `Insight.what_if`."""
         changes = self.changes(replace_all=self.replace_all)
         if not changes and self.configuration is None:
             raise QuestionError("expected at least one change")
@@ -368,7 +368,7 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
             return insight.what_if(changes, configuration, shown=shown, progress=progress)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments, and those that only a command has."""
         yield from super().arguments()
         yield from flag("--replace-all", self.replace_all)
         yield from option("--config", None if self.configuration is None else CONFIG)
@@ -384,14 +384,14 @@ class AskBalance(Question, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1, le=50_000, description="The largest gang that is tried.")] = 1000
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Balance:
-        """See Question."""
+        """Ask `Insight.balance`."""
         if self.like is not None and self.objects:
             raise QuestionError("like and objects: expected one of them")
         key = None if self.like is None else pod_key(self.like, self.namespace)
         return insight.balance(key, self.objects, most=self.most, shown=shown)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan balance`."""
         yield from ("balance", *option("--like", self.like and pod_key(self.like, self.namespace)))
         yield from (*option("-f", FILE if self.objects else None),)
         yield from option("--most", None if self.most == 1000 else self.most)
@@ -406,7 +406,7 @@ class AskDiff(Question, frozen=True, kw_only=True):
     configuration: Annotated[ConfigurationObject, Meta(description="That of the other scheduler.")] | None = None
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Difference:
-        """See Question."""
+        """Ask `Insight.diff`."""
         if (self.before is None) is (self.configuration is None):
             raise QuestionError("before and configuration: expected one of them")
         progress("reading")
@@ -422,7 +422,7 @@ class AskDiff(Question, frozen=True, kw_only=True):
         return insight.diff(other, ("the present configuration", CONFIG), shown=shown)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan diff`."""
         yield from ("diff", *([] if self.before is None else [BEFORE]))
         yield from option("--config", None if self.configuration is None else CONFIG)
 

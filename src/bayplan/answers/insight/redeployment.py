@@ -1,4 +1,7 @@
-"""What becomes of the pods of a workload that exists when it is applied again."""
+"""What happens to the pods of a workload that exists when it is applied again: which stay, go, and are replaced.
+
+It says what the controllers' rules lead to; `questions/deployment.py` carries it out, pod by pod.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Redeployment:
 
 
 def redeployment(snapshot: Snapshot, kind: Kind, before: Document, now: Document) -> Redeployment:
-    """Return what becomes of a workload's pods. `before` and `now`: the workload as it was, and after it is applied."""
+    """Return what happens to a workload's pods. `before` and `now`: the workload as it was, and after it is applied."""
     metadata = now["metadata"]
     workload = f"{kind.singular} {metadata['namespace']}/{metadata['name']}"
     owned = list(_pods_of(snapshot, kind, metadata["namespace"], metadata["name"]))

@@ -1,4 +1,7 @@
-"""The objects of a snapshot that can be used: one that can't be decoded is left out, and costs nothing else."""
+"""The objects of a snapshot that can be used: one that can't be decoded is left out, and costs nothing else.
+
+`Insight.problems` names those that were left out, one line each.
+"""
 
 from __future__ import annotations
 

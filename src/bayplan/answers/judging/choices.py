@@ -1,4 +1,7 @@
-"""What a decision says about nodes: which ones are the best, by how much, and which plugins make the difference."""
+"""What a decision says about nodes: which ones are the best, by how much, and which plugins make the difference.
+
+Functions of one `Decision` with its scores. Totals are weighted sums in points; only feasible nodes have any.
+"""
 
 from __future__ import annotations
 

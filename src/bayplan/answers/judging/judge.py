@@ -1,4 +1,8 @@
-"""Judge: the rules by which a decision of another scheduler is as good as the one that is made here."""
+"""Judge: the rules by which a decision of another scheduler is as good as the one that is made here.
+
+Among equal scores, chance decides, so any of the best nodes is equal. kube-scheduler looks at only some nodes of large
+clusters, so the best of those may be, too. Of preemptions, victims are compared by what the plugin prefers.
+"""
 
 from __future__ import annotations
 

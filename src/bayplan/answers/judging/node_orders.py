@@ -1,4 +1,7 @@
-"""The orders in which a scheduler may go through the nodes of a large cluster, of which it scores only some."""
+"""The orders in which a scheduler may go through the nodes of a large cluster. It scores only the first feasible ones.
+
+Its place in an order isn't known from outside. So a choice is excused if some place exists from which it is the best.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What another policy would have decided at the same moments: the cluster follows the recorded decisions."""
+"""What another policy would have decided at the same moments: the cluster follows the recorded decisions.
+
+Before each attempt, the other policy decides about the same unit in the same state, and changes nothing. What counts as
+another decision is `bayplan.answers.judging`'s to say. Extenders are not asked.
+"""
 
 from __future__ import annotations
 

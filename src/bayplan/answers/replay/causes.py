@@ -1,4 +1,7 @@
-"""Why a decision is not made again: which plugin read something that isn't recorded."""
+"""Why a decision is not made again: which plugin read something that isn't recorded.
+
+A second replay watches calls of clocks, random generators, the network and files, with the plugin that made them.
+"""
 
 from __future__ import annotations
 

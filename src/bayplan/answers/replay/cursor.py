@@ -118,7 +118,7 @@ class _Pass:
                 self._kept[found.decisions + 1] = self._maker.make(
                     scheduler, ended, f"{self._recording.source} at {ended:%H:%M:%S}"
                 )
-        except Exception as error:  # noqa: BLE001 - a plugin's; whoever waits is told
+        except Exception as error:  # noqa: BLE001 - a plugin's; the one that waits is told
             self.problem = f"{type(error).__name__}: {error}"
         self._ended = True
         self._reached.put(None)

@@ -1,4 +1,8 @@
-"""Explains a recorded decision: the node and the victims that were chosen then, not what chance would choose now."""
+"""Explains a recorded decision: the node and the victims that were chosen then, not what chance would choose now.
+
+It is `explain` (`bayplan.insight`) on the cluster just before the decision, with the recorded outcome in place of a new
+one.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +154,7 @@ def _shortlist(world: World, pod: PodInfo, first: Decision) -> Shortlist | None:
 
 
 def _as_good(shortlist: Shortlist, one: Candidate, other: Candidate) -> bool:
-    """Whether the plugin takes whichever of two candidates comes first."""
+    """Whether the plugin takes the first one of two candidates, as both are as good."""
     return all(shortlist.choose(pair).nominated_node == pair[0].node_name for pair in ((one, other), (other, one)))
 
 

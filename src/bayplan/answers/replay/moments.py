@@ -1,4 +1,10 @@
-"""Moments of a recording: which decision is meant, and the cluster as the scheduler knew it then."""
+"""Moments of a recording: which decision is meant, and the cluster as the scheduler knew it then.
+
+`decisions_of` reads a run without a replay. `SnapshotMaker.make` turns a replayed scheduler's state into a `Snapshot`,
+with assumed pods on their nodes: every moment that is shown or asked about comes from there, whether a replay waits at
+it (`cursor.py`), was stopped (`wanted.py`), or has ended (`snapshot_at_end`). A moment of a history has no replay:
+`bayplan.answers.history.moments` applies its events.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +162,7 @@ class SnapshotMaker:
 
     def __init__(self) -> None:
         self._known: dict[Kind, dict[str, tuple[Any, str, bytes]]] = {}
-        """What was made of which object, and on which node the pod was placed."""
+        """The bytes that were made, by object, and the node that a pod was placed on."""
 
     def make(self, scheduler: ReplayedScheduler, time: datetime, source: str) -> Snapshot:
         """What a scheduler knows. Pods that it has assumed are on their nodes."""

@@ -23,15 +23,15 @@ class Replays(Answer):
     runs: tuple[Replayed, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """See Answer."""
+        """Return the result of each run."""
         return {"runs": self.rows()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """See Answer."""
+        """Return one row per run."""
         return [msgspec.to_builtins(run) for run in self.runs]
 
     def render(self, *, wide: bool = False) -> RenderableType:
-        """See Answer."""
+        """Return what each run has shown, line by line."""
         del wide  # each line is shown in full
         return Group(*(Text(line) for run in self.runs for line in _told(run)))
 

@@ -16,7 +16,7 @@ from bayplan.core.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.config.documents import read_document
 from bayplan.core.config.loading import read_document_of
 from bayplan.core.config.profiles import profile_of_all
-from bayplan.core.executor.extenders import have_a_say
+from bayplan.core.executor.extenders import are_asked
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Profile
 from bayplan.core.versions import VERSIONS, FeatureGates, gates_of
@@ -39,7 +39,7 @@ class Policy:
 
     def asks_extenders(self, pod: PodInfo) -> bool:
         """Whether extenders were asked about a pod."""
-        return have_a_say(self.configuration.extenders, pod)
+        return are_asked(self.configuration.extenders, pod)
 
     def replay(self, recording: Recording) -> Replay:
         """A replay of a recording with this policy, which should be the recorded one."""

@@ -1,4 +1,8 @@
-"""The ports, the handle and the client of a replayed scheduler: what was outside is what the entries say."""
+"""The ports, the handle and the client of a replayed scheduler: what was outside is what the entries say.
+
+The third implementation of `bayplan.core.executor.ports`, beside the service's and the simulation's. Nothing is sent
+and nothing is measured; a coroutine waits until its entry says how it went on.
+"""
 
 from __future__ import annotations
 
@@ -247,11 +251,11 @@ def _error(name: str, arguments: bytes) -> Exception:
 
 
 class ReplayedExtenders:
-    """Implements Extenders: what they answered is recorded; which pods they have a say about isn't."""
+    """Implements Extenders: what they answered is recorded; which pods they are asked about isn't."""
 
-    def __init__(self, state: ClusterState, tasks: ReplayedTasks, have_a_say: Callable[[PodInfo], bool]) -> None:
+    def __init__(self, state: ClusterState, tasks: ReplayedTasks, are_asked: Callable[[PodInfo], bool]) -> None:
         self.want_nodes = False
-        self.have_a_say = have_a_say
+        self.are_asked = are_asked
         self._state = state
         self._tasks = tasks
 

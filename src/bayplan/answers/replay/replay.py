@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bayplan.answers.replay.scheduler import BuildProfiles, HaveASay, ReplayedScheduler
+from bayplan.answers.replay.scheduler import AreAsked, BuildProfiles, ReplayedScheduler
 from bayplan.core.framework.profile import Profile
 from bayplan.core.queue import QueuedPod
 from bayplan.core.scheduling import Plan
@@ -95,7 +95,7 @@ class Replay:
 
     recording: Recording
     build_profiles: BuildProfiles
-    have_a_say: HaveASay | None = None
+    are_asked: AreAsked | None = None
     _made: deque[Summary] = field(default_factory=deque)
     _ahead: deque[AnyEntry] = field(default_factory=deque)
     _entries: Iterator[AnyEntry] = field(default_factory=lambda: iter(()))
@@ -127,7 +127,7 @@ class Replay:
         self._ahead.clear()
         self._entries = self.recording.entries(segment)
         scheduler = ReplayedScheduler(
-            self.recording.manifest.setting, self.build_profiles, self._planned, self.have_a_say
+            self.recording.manifest.setting, self.build_profiles, self._planned, self.are_asked
         )
         self._scheduler = scheduler
         found = Replayed(began=self.recording.manifest.began, source=self.recording.source)

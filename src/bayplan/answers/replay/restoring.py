@@ -1,4 +1,8 @@
-"""Restores a scheduler from a checkpoint."""
+"""Restores a scheduler from a checkpoint.
+
+A checkpoint has the objects, the pods on nodes and the places of pods in the queue, but not which pods are rejected
+alike. So a replay that begins at one takes the turns of pods from the recording.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The scheduler of a recording: the same queue, attempts and executor, which the entries drive."""
+"""ReplayedScheduler: the scheduler of a recording: the same queue, attempts and executor, which the entries drive.
+
+`pop`, `attempt` and `take` do what the entries say, one by one. Coroutines are stepped by hand (`tasks.py`), so nothing
+depends on an event loop's order.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +37,13 @@ from bayplan.running.recording.entries import AnyEntry, Changed, Checkpoint, Set
 from bayplan.running.recording.frames import RecordingError
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
-HaveASay = Callable[[PodInfo], bool]
+AreAsked = Callable[[PodInfo], bool]
 
 
 class ReplayedScheduler:
     """A scheduler that was recorded, as it was when an entry was taken in. `kubernetes`: the version it decides as.
 
-    `have_a_say`: whether extenders were asked about a pod; None if there were none. `planned` is called with each plan
+    `are_asked`: whether extenders were asked about a pod; None if there were none. `planned` is called with each plan
     before it has effects.
     """
 
@@ -48,7 +52,7 @@ class ReplayedScheduler:
         setting: Setting,
         build_profiles: BuildProfiles,
         planned: Callable[[Plan], None],
-        have_a_say: HaveASay | None = None,
+        are_asked: AreAsked | None = None,
     ) -> None:
         self.state = ClusterState()
         self.clock = ReplayedClock()
@@ -56,7 +60,7 @@ class ReplayedScheduler:
         self.handle = handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
         self.kubernetes = setting.kubernetes
         self.profiles = build_profiles(handle)
-        any_event = () if have_a_say is None else (EXTENDER,)
+        any_event = () if are_asked is None else (EXTENDER,)
         self.failures = Failures()
         self.queue = RestoredQueue(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
@@ -77,7 +81,7 @@ class ReplayedScheduler:
             ports.ports(),
             self.failures,
         )
-        extenders = None if have_a_say is None else ReplayedExtenders(self.state, self.tasks, have_a_say)
+        extenders = None if are_asked is None else ReplayedExtenders(self.state, self.tasks, are_asked)
         self.restored = False
         """Whether it began with a checkpoint: then the recording says whose turn it is."""
         self._binding: dict[int, str] = {}

@@ -38,7 +38,7 @@ class ReplayedTask:
                 except StopIteration as end:
                     self.ended, self.result = True, end.value
                     return
-                except Exception as error:  # noqa: BLE001 - it is the work's, and whoever waits for it sees it
+                except Exception as error:  # noqa: BLE001 - it is the work's, and is raised where the work is awaited
                     self.ended, self.error = True, error
                     return
                 if isinstance(self._at, _Awaited) or (isinstance(self._at, asyncio.Future) and not self._at.done()):

@@ -1,4 +1,8 @@
-"""The moment of a recording that a user means: which decision that is, and the cluster just before it."""
+"""The moment of a recording that a user means: which decision that is, and the cluster just before it.
+
+`--pod`, `--at` and others name it; it is found without a replay, and then the run is replayed from the segment that it
+is in.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Why something was decided about a pod of a recording: what was decided, what was evicted for it, and the causes."""
+"""why: why something was decided about a pod of a recording: what was decided, what was evicted for it, and the causes.
+
+The decision is found (`wanted.py`), the run replayed up to it, and the pod explained there (`explaining.py`).
+"""
 
 from __future__ import annotations
 
@@ -34,15 +37,15 @@ class Why(Answer):
     explanation: Explanation
 
     def to_dict(self) -> dict[str, Any]:
-        """See Answer."""
+        """Return the explanation."""
         return self.explanation.to_dict()
 
     def rows(self) -> list[dict[str, Any]]:
-        """See Answer."""
+        """Return the rows of the explanation."""
         return self.explanation.rows()
 
     def render(self, *, wide: bool = False) -> RenderableType:
-        """See Answer."""
+        """Return what was decided, and the explanation of the cluster just before."""
         return Group(*map(Text, (*self.lines, BEFORE)), self.explanation.render(wide=wide))
 
 

@@ -1,4 +1,8 @@
-"""How far two schedulers agree over time: counts by outcome in intervals, of which there are at most so many."""
+"""How far two schedulers agree over time: counts by outcome in intervals of time.
+
+There are at most so many intervals: as time goes on, they become longer, and the oldest are dropped. So a shadow may
+run for months.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What was seen of a cluster and is not taken in yet, and how far a shadow is behind the cluster because of it."""
+"""What was seen of a cluster and is not taken in yet, and how far a shadow is behind the cluster because of it.
+
+Watches put changes here, a task takes them. A decision that is too far back is counted, not compared.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Comparisons of a scheduler's decisions with those that Bayplan would have made, and how many there are of which."""
+"""Comparisons of a scheduler's decisions with those that Bayplan would have made, and their numbers by kind.
+
+A comparison has a subject, an outcome and a cause. `ShadowCause` lists all causes; `shadow.py` finds them.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,7 @@ class ShadowCount(msgspec.Struct, rename="camel"):
 
 
 class ShadowTally(msgspec.Struct, rename="camel"):
-    """How many comparisons there are of which kind. Its size doesn't depend on how many there are.
+    """The numbers of comparisons by kind. Its size doesn't depend on how many there are.
 
     `missed`: bindings and failures that could not be compared, because the cluster was not followed then.
     `loss`: the sum of the differences in scores of bindings, and `losses` how many of these are known.

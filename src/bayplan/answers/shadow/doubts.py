@@ -38,7 +38,7 @@ _HELPS = 0.5
 
 
 class Doubts:
-    """Watches what becomes of the bindings of one scheduler. Not for use in several threads; no clock.
+    """Follows the bindings of one scheduler until they are explained. Not for use in several threads; no clock.
 
     `known`: makes the profile that the scheduler is taken to have, and the names of its plugins that have arguments of
     their own.

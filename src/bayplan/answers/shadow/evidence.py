@@ -1,4 +1,8 @@
-"""What plugins with likely arguments say of the nodes of a binding: from that, the weights can be asked again."""
+"""What plugins with likely arguments say of the nodes of a binding: from that, the weights can be asked again.
+
+Scores are kept without weights, for a sample of bindings. `fitting.py` tries settings on these numbers, without another
+decision.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ _MOST_EXTENDED = 2
 
 @dataclass(frozen=True, slots=True)
 class LikelyArguments:
-    """Arguments that a Score plugin is likely to have, of which `settings` say the same as for `--set`."""
+    """Arguments that a Score plugin is likely to have. `settings` say the same in the form of `--set`."""
 
     plugin: str
     arguments: Mapping[str, Any]

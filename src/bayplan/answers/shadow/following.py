@@ -1,4 +1,7 @@
-"""Feeds a shadow from an API server, by list and watch. It writes nothing."""
+"""ShadowFollower: feeds a shadow from an API server, by list and watch. It writes nothing.
+
+Watches, and the shadow with its world, live on one event loop. A change that can't be used costs itself only.
+"""
 
 from __future__ import annotations
 
@@ -320,24 +323,24 @@ class _Follow(FollowedKind):
         self._follower = follower
 
     def decode(self, raw: bytes) -> Any:
-        """See FollowedKind."""
+        """Decode an object in the version that plugins read."""
         return self._follower.decode(self.kind, raw)
 
     def listed(self) -> None:
-        """See FollowedKind."""
+        """Tell the follower that the kind can be read."""
         self._follower.readable(self.kind)
 
     def failed(self, _kind: Kind, error: RequestError, _pause: float) -> None:
-        """See FollowedKind."""
+        """Tell the follower why a request failed."""
         self._follower.failed(self.kind, error)
 
     def put(self, key: str, new: Any) -> None:
-        """See client.Sink."""
+        """Pass a new version on. After a failure it is old news, until the kind has been read again."""
         gap = bool(self.problem)
         if not gap:
             self._follower.readable(self.kind)
         self._follower.put(self.kind, key, new, gap=gap)
 
     def removed(self, key: str) -> None:
-        """See client.Sink."""
+        """Pass on that an object is gone."""
         self._follower.removed(self.kind, key)

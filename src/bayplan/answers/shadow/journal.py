@@ -1,4 +1,8 @@
-"""The latest changes of a cluster, from which its earlier states are made. Bounded in time and in number."""
+"""The latest changes of a cluster, from which its earlier states are made. Bounded in time and in number.
+
+The scheduler decided on a state that was seen some time before the binding. `moments.py` goes back through the journal
+to look for it.
+"""
 
 from __future__ import annotations
 

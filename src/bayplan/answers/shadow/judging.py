@@ -1,4 +1,7 @@
-"""Asks Bayplan for a decision that another scheduler has made, on a world as it is at this moment."""
+"""Asks Bayplan for a decision that another scheduler has made, on a world as it is at this moment.
+
+It makes the decision; whether it is another one is said by `bayplan.answers.judging`. Nothing changes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class ShadowQuestion:
     victims: frozenset[str] = frozenset()
 
 
-class Contender:
+class ComparedScheduler:
     """A scheduler whose decisions are asked for: that of the world, or one with another configuration on that world.
 
     Raises ConfigurationError or PluginLoadError.

@@ -1,4 +1,7 @@
-"""What a shadow has found so far: the counts, and the latest differences. A file keeps it over restarts."""
+"""What a shadow has found so far: the counts, and the latest differences. A file keeps it over restarts.
+
+Its size is bounded, and the page reads the same file (`bayplan ui --shadow`).
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from bayplan.answers.shadow.comparisons import ShadowCause, ShadowComparison, Sh
 from bayplan.answers.shadow.doubts import BINDINGS, Doubts
 from bayplan.answers.shadow.guesses import ShadowGuess
 from bayplan.answers.shadow.journal import ChangeJournal, JournalEntry
-from bayplan.answers.shadow.judging import Contender, ShadowQuestion
+from bayplan.answers.shadow.judging import ComparedScheduler, ShadowQuestion
 from bayplan.answers.shadow.moments import REACH, MomentSearch, SearchBudget, undo, vanished_in
 from bayplan.answers.shadow.opened import CAUSES, OpenQuestion, comparison_of, crosses
 from bayplan.answers.shadow.written import claims_of, decided_at, is_of, refusal, written_at
@@ -64,8 +64,8 @@ class Shadow:
         self.tally = tally or ShadowTally()
         self._world = world
         self._names = frozenset(names)
-        self._ours = Contender(world, configuration)
-        self._theirs = self._ours if theirs is None else Contender(world, *theirs, other=True)
+        self._ours = ComparedScheduler(world, configuration)
+        self._theirs = self._ours if theirs is None else ComparedScheduler(world, *theirs, other=True)
         self._grace = grace
         self.budget = budget or SearchBudget()
         """How many decisions may be asked for to explain differences."""

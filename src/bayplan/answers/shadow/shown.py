@@ -105,13 +105,13 @@ class ShadowReport(Answer):
     late: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """See Answer: the counts, the shares, and the differences that were kept."""
+        """Return the counts, the shares, and the differences that were kept."""
         tally = self.record.tally
         shares = {subject.value: tally.share(subject) for subject in ShadowSubject}
         return {"share": tally.share(), "shares": shares, **msgspec.to_builtins(self.record)}
 
     def rows(self) -> list[dict[str, Any]]:
-        """See Answer: one row for each subject, outcome and cause."""
+        """Return one row for each subject, outcome and cause."""
         total = self.record.tally.total()
         return [
             {
@@ -125,7 +125,7 @@ class ShadowReport(Answer):
         ]
 
     def render(self, *, wide: bool = False) -> RenderableType:
-        """See Answer. `wide` shows all differences that were kept."""
+        """Return the counts and the latest differences; with `wide`, all that were kept."""
         differences = self.record.differences
         shown = differences[::-1] if wide else differences[: -self.shown - 1 : -1]
         parts: list[RenderableType] = [

@@ -1,4 +1,7 @@
-"""Agenda: the calls that a simulation makes later, in the order of their times."""
+"""Agenda: the calls that a simulation makes later, in the order of their times.
+
+Times are seconds of the simulation. `Timeline` lets time pass by making the first call; nothing here reads a clock.
+"""
 
 from __future__ import annotations
 

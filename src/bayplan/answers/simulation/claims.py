@@ -1,4 +1,8 @@
-"""The device claims that are reserved for a pod, and what happens to them when the pod is gone."""
+"""The device claims that are reserved for a pod, and what happens to them when the pod is gone.
+
+Mirrors the ResourceClaim controller and the garbage collector: a claim without users is deallocated, and one that was
+made for the pod is deleted with it.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +42,10 @@ def without(claim: ResourceClaim, pod: PodInfo) -> ResourceClaim:
 
 
 def released(world: World, pod: PodInfo, *, gone: bool) -> Iterator[tuple[str, ResourceClaim | None]]:
-    """Yield the keys of the claims of a pod that leaves its node, and what becomes of them: None is deleted.
+    """Yield the keys of the claims of a pod that leaves its node, and each claim afterwards: None is deleted.
 
     `gone`: whether the pod itself is gone. Then the claims that were made for it are deleted; otherwise only the one
-    for its extended resources, of which the scheduler makes another one. Mirrors the ResourceClaim controller and the
+    for its extended resources: the scheduler makes another one. Mirrors the ResourceClaim controller and the
     garbage collector.
     """
     extended = world.state.objects[RESOURCE_CLAIM].view(ExtendedResourceClaims).of(pod.uid)

@@ -1,4 +1,8 @@
-"""Evicts a pod: it is gone at once, with what controllers then do to its device claims and budgets."""
+"""Evicts a pod: it is gone at once, with what controllers then do to its device claims and budgets.
+
+In `bayplan.answers.simulation.timeline`, evicted pods terminate over time instead. Whether an owner replaces the pod is
+the caller's business.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The handle of plugins where no scheduler runs: in simulations, replays, benchmarks and tests."""
+"""The handle of plugins where no scheduler runs: in simulations, replays, benchmarks and tests.
+
+Time stands still, tasks are noted and never run, and an event is kept in a list. The handle of a
+running scheduler is `bayplan.running.service.handle`; both implement `bayplan.core.framework.handle.Handle`.
+"""
 
 from __future__ import annotations
 

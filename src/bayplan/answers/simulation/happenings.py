@@ -1,4 +1,11 @@
-"""What happens to a simulated cluster from outside, in the order of time: pods, nodes and other objects."""
+"""What happens to a simulated cluster from outside: pods, nodes and other objects come, change and go.
+
+    for each in (NodeComes(0.0, node), PodArrives(5.0, pod, runs=60.0)):
+        each.happen(timeline)
+
+Times are seconds since the begin of the simulation, in order. `bayplan.answers.backtest.stream` makes them of a
+history.
+"""
 
 from __future__ import annotations
 

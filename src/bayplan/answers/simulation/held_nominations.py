@@ -1,4 +1,8 @@
-"""Nominations where nothing may be preempted: the room stays held while victims terminate."""
+"""Nominations where nothing may be preempted: the room stays held while victims terminate.
+
+What-ifs that must not evict use it in place of the profile's PostFilter plugins. Otherwise a pod could take the room
+that a real preemption has just made for another one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from bayplan.core.framework.verdicts import Diagnosis
 
 
 class HeldNominations:
-    """Stands in for the PostFilter plugins of a profile, and evicts nobody.
+    """Stands in for the PostFilter plugins of a profile, and evicts no pod.
 
     A pod that is nominated to a node where pods of lower priority terminate stays nominated, as with preemption: it
     waits for these, and no other pod gets their room. Any other nomination ends.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Leaving(Enum):
+class DepartureReason(Enum):
     """Why a pod leaves."""
 
     COMPLETED = "completed"
@@ -22,11 +22,11 @@ class Leaving(Enum):
     @property
     def is_eviction(self) -> bool:
         """Whether the pod's owner did not want it to leave."""
-        return self not in {Leaving.COMPLETED, Leaving.DELETED}
+        return self not in {DepartureReason.COMPLETED, DepartureReason.DELETED}
 
 
 @dataclass(slots=True)
-class Life:
+class PodLifetime:
     """A pod from its arrival until it is gone. Times are in seconds since the begin of the simulation.
 
     `origin`: the uid of the pod that it has replaced in the end; its own if it is not a replacement. `runs`,
@@ -42,5 +42,5 @@ class Life:
     number: int = 0
     bound_at: float | None = None
     node: str = ""
-    leaving: Leaving | None = None
+    leaving: DepartureReason | None = None
     returns: bool | None = None

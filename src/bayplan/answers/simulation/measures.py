@@ -1,21 +1,25 @@
-"""TimelineMeasures: what a meter shows of a timeline."""
+"""TimelineMeasures: meters a timeline, as an observer of it.
+
+It says what happens to a `ClusterMeter` (`meter.py`), which also meters recorded histories, so that both have the same
+figures. Pods of DaemonSets and mirror pods don't count: they belong to their node.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.answers.simulation.lives import Life
+from bayplan.answers.simulation.lives import PodLifetime
 from bayplan.answers.simulation.meter import ClusterMeter, PriceOf, Size, Summary
 from bayplan.answers.simulation.owners import belongs_to
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.api.requests import CPU, MEMORY, counted, parse_amounts
 from bayplan.core.cluster.pod_info import PodInfo
 
 
-class TimelineMeasures(Follower):
+class TimelineMeasures(TimelineObserver):
     """Meters a timeline of some length in seconds. Pods that belong to their node don't count."""
 
     def __init__(self, length: float, price_of: PriceOf = lambda _: None) -> None:
@@ -38,12 +42,12 @@ class TimelineMeasures(Follower):
         """Return what was metered."""
         return self._meter.summary()
 
-    def arrived(self, pod: PodInfo, life: Life) -> None:
+    def arrived(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count a pod that waits for its node."""
         if self._timeline is not None and not pod.node_name and belongs_to(pod) is not None:
             self._meter.pod_arrived(self._timeline.now, pod.key)
 
-    def bound(self, pod: PodInfo, life: Life) -> None:
+    def bound(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count a pod on its node."""
         service = belongs_to(pod)
         if self._timeline is not None and service is not None:
@@ -51,12 +55,12 @@ class TimelineMeasures(Follower):
             wait = (life.bound_at or 0.0) - life.arrived if decided else None
             self._meter.pod_bound(self._timeline.now, pod.key, life.node, service, wait, size_of(pod))
 
-    def evicted(self, pod: PodInfo, life: Life) -> None:
+    def evicted(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count an eviction."""
         if self._timeline is not None and belongs_to(pod) is not None and life.leaving is not None:
             self._meter.evicted(self._timeline.now, life.leaving.value)
 
-    def gone(self, pod: PodInfo, life: Life) -> None:
+    def gone(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count a pod no longer."""
         service = belongs_to(pod)
         if self._timeline is not None and service is not None:

@@ -1,4 +1,7 @@
-"""The scheduler of a World: the service's queue, attempts and executor, on ports in memory."""
+"""MemoryScheduler: the service's queue, attempts and executor, on ports in memory.
+
+`Simulation` and `Timeline` are made of it. They decide which pod has its turn, and when time passes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ClusterMeter: what a cluster costs and how its pods fare, over time. It meters simulations and records alike."""
+"""ClusterMeter: what a cluster costs and how its pods fare, over time. It meters simulations and records alike.
+
+Calls come in the order of time, in seconds from 0. CPU is in millicores, memory in bytes, prices are per hour. The
+memory that it takes doesn't grow with the length: quantiles are sketched, and curves have a fixed number of points.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +217,7 @@ class ClusterMeter:
 
     def pod_bound(self, at: float, key: str, node: str, service: str, wait: float | None, size: Size) -> None:
         """A pod has got its node. `service`: what it belongs to; "" for a pod that is never spread. `wait`: in seconds;
-        None for one that nobody decided about.
+        None for one that no scheduler decided about.
         """
         self._go_to(at)
         self._pending.pop(key, None)

@@ -1,4 +1,7 @@
-"""The controllers of a pod, by its owner references."""
+"""The controllers of a pod, by its owner references: which workload it belongs to, and whether another pod replaces it.
+
+The objects of the owners aren't needed: a ReplicaSet's name tells its Deployment, a Job's its CronJob.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pending pods of a World, which a running simulation follows."""
+"""The pending pods of a World, which a running simulation follows.
+
+A world has pending pods without a queue. While a simulation runs, its queue is told of every change of them.
+"""
 
 from __future__ import annotations
 

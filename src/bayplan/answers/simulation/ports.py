@@ -1,4 +1,10 @@
-"""The ports of a simulation: a World in memory, and time that passes only when nothing can be done without it."""
+"""The ports of a simulation: a World in memory, and time that passes only when nothing can be done without it.
+
+They implement `bayplan.core.executor.ports`, as those of the service do on an API server
+(`bayplan.running.service.services`). Bindings and evictions are coroutines that run when the simulation says so,
+without an event loop. A plugin whose PreBind writes gets a client in memory (`writes.py`); one that waits for anything
+else is taken to succeed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +36,7 @@ _SILENT = logging.Logger("bayplan.answers.simulation", logging.CRITICAL + 1)  # 
 """The results tell what happens in a simulation."""
 
 
-class Outcomes:
+class AttemptOutcomes:
     """What a simulation wants to know. Its methods are called as things happen."""
 
     def attempted(self, plan: Plan) -> None:
@@ -104,7 +110,9 @@ class MemoryPorts(SilentPorts):
     `remove` evicts a victim; by default, it is gone at once.
     """
 
-    def __init__(self, world: World, outcomes: Outcomes, remove: Callable[[PodInfo], None] | None = None) -> None:
+    def __init__(
+        self, world: World, outcomes: AttemptOutcomes, remove: Callable[[PodInfo], None] | None = None
+    ) -> None:
         self.now = 0.0
         self._remove = remove or partial(evict, world)
         self.tasks = Tasks()
@@ -200,7 +208,7 @@ class MemoryPorts(SilentPorts):
 class _Observer(NotMeasured):
     """Tells outcomes of attempts and bindings."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
+    def __init__(self, outcomes: AttemptOutcomes) -> None:
         self._outcomes = outcomes
 
     def attempted(self, plan: Plan, pods: Mapping[str, QueuedPod], times: Stopwatch | None) -> None:

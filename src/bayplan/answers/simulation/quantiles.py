@@ -1,4 +1,7 @@
-"""Quantiles of durations without keeping them."""
+"""DurationSketch: quantiles of durations without keeping the durations, to 1 %.
+
+All arithmetic is in integers, so that the same simulation gives the same figures on every machine.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 The plugins with shared results score only the node that got the last replica. The others, such as PodTopologySpread,
 have scores that change on many nodes with every replica: they score one node of each class of nodes with equal scores.
+Pods with claims, their own spread constraints or affinity terms (but for anti-affinity between nodes), and profiles
+with other plugins in the binding cycle, are attempted one by one. A test compares the chosen nodes with those of
+attempts.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class Replicas:
         self._run = run
         self._rows = rows
         self._all_own = all(map(_is_own, run.profile.every()))
-        self._unshared: Sequence[Any] = rows.halves.each.at(Point.SCORE)
+        self._unshared: Sequence[Any] = rows.split.unshared.at(Point.SCORE)
         self._classes = _Classes(len(world.state.nodes))
         self._feasible: Rows | None = None
         self._shared: Int64 = np.full(len(world.state.nodes), _INFEASIBLE)
@@ -57,15 +60,15 @@ class Replicas:
         That is so for pods with claims, gangs or affinity terms (but for anti-affinity between nodes), where plugins
         that aren't Bayplan's take part in binding, and until there is an attempt whose results can be reused.
         """
-        key = world.alike(pod) if pod.scheduler_name in world.profiles and not pod.node_name else None
-        if key is None or world.alike(other) != key:
+        key = world.sharing_key(pod) if pod.scheduler_name in world.profiles and not pod.node_name else None
+        if key is None or world.sharing_key(other) != key:
             return None
         profile = world.profiles[pod.scheduler_name]
         binding = [plugin for point in _BINDING for plugin in profile.at(point)]
         run = world.shared_run(pod) if all(map(_is_own, binding)) else None
         if run is None or run.rows.filters_apart(run.cycle):
             return None
-        unshared = run.rows.halves.each.at(Point.SCORE)
+        unshared = run.rows.split.unshared.at(Point.SCORE)
         return cls(world, pod, run, run.rows) if all(implements(each, ReplicaScores) for each in unshared) else None
 
     def place(self, name: str, uid: str) -> str | None:
@@ -101,7 +104,7 @@ class Replicas:
         self._classify(nodes, verdicts)
         live = self._classes.live()
         total = self._classes.shared[live]
-        for scores in run_score(rows.halves.each, cycle, self._pod, nodes.at(self._classes.example[live])).values():
+        for scores in run_score(rows.split.unshared, cycle, self._pod, nodes.at(self._classes.example[live])).values():
             total += scores
         return int(self._world.rng.choice(self._classes.rows(live[total == total.max()])))
 
@@ -110,7 +113,7 @@ class Replicas:
         cycle, feasible = self._run.cycle, verdicts.feasible()
         chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
         if feasible is not self._feasible:
-            run_pre_score(self._rows.halves.each, cycle, self._pod, chosen)
+            run_pre_score(self._rows.split.unshared, cycle, self._pod, chosen)
             self._feasible = feasible
         shared = self._rows.shared_total(cycle, self._pod, chosen, verdicts.feasible_mask)
         if len(feasible) < len(nodes):

@@ -1,4 +1,8 @@
-"""The outcome of a simulation for each pod."""
+"""The outcome of a simulation for each pod: `Result`.
+
+"Would be placed" means the same in all questions: the pod has a node once its unit was taken to its end, with Reserve,
+Permit and PreBind. A pod that still waits in Permit when no pod is left is not placed.
+"""
 
 from __future__ import annotations
 

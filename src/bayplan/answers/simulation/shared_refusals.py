@@ -1,4 +1,7 @@
-"""The refusals of pods that no node can run, which equal pods share while nothing changes."""
+"""The refusals of pods that no node can run, which equal pods share while nothing changes.
+
+A thousand equal pods that fit nowhere are then decided once. The share ends with the world's `version`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class SharedRefusals:
         """Return the plan of an attempt of this pod, as that of an equal pod; None if something has changed since."""
         if not self._decisions or self._version != self._world.version:
             return None
-        known = self._decisions.get(self._world.alike(pod))
+        known = self._decisions.get(self._world.sharing_key(pod))
         return None if known is None else Plan.of(Unit(pod), replace(known, pod=pod))
 
     def add(self, pod: PodInfo, plan: Plan) -> None:
@@ -33,6 +36,6 @@ class SharedRefusals:
         requeues = len(plan.refused) == 1 and not (plan.placed or plan.preemptions or plan.leftover)
         if not requeues or plan.unit.gang is not None or plan.refused[0].error:
             return
-        alike = self._world.alike(pod)
+        alike = self._world.sharing_key(pod)
         if alike is not None:
             self._decisions[alike] = plan.decisions[0]

@@ -1,6 +1,10 @@
 """Simulation: the scheduler itself, on a World in memory and in virtual time.
 
-The queue, backoff, hints, attempts, plans and binding cycles are those of the service: only the ports differ.
+The queue, backoff, hints, attempts, plans and binding cycles are those of the service: only the ports differ. `outcome`
+takes one unit to its end: victims are gone at once, then the preemptor is attempted again on its nominated node; claims
+are bound, and volumes provisioned, as controllers do; pods that wait in Permit are bound, or time out. `schedule`
+decides pods in an order and repeats that until no more can be placed. Backoff takes no time: a pod that failed is
+attempted again after the events that its plugins registered, once all others had their turn.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bayplan.answers.simulation.memory_scheduler import MemoryScheduler
-from bayplan.answers.simulation.ports import MemoryPorts, Outcomes
+from bayplan.answers.simulation.ports import AttemptOutcomes, MemoryPorts
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.shared_refusals import SharedRefusals
 from bayplan.answers.simulation.world import World
@@ -34,7 +38,7 @@ _TICK = 1e-6
 """Seconds between the arrivals of two pods."""
 
 
-class Simulation(Outcomes):
+class Simulation(AttemptOutcomes):
     """Schedules pods of a world.
 
     `evicted` is called with each victim after it is gone, and its preemptor. `preempt`: whether pods may preempt.

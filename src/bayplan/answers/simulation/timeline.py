@@ -2,6 +2,8 @@
 
 The scheduler is the service's: its queue, backoff, hints, attempts, plans, preemptions and binding cycles. What happens
 comes from a stream of happenings and from an agenda, which models write. Time passes when nothing can be done without.
+Models of what surrounds the scheduler observe it (`models/`), and so does the meter. Nothing is undone, so memory
+doesn't grow with the length.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ import msgspec
 from bayplan.answers.simulation.agenda import Agenda
 from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.evictions import remove
-from bayplan.answers.simulation.lives import Leaving, Life
+from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
 from bayplan.answers.simulation.memory_scheduler import MemoryScheduler
-from bayplan.answers.simulation.ports import MemoryPorts, Outcomes
+from bayplan.answers.simulation.ports import AttemptOutcomes, MemoryPorts
 from bayplan.answers.simulation.world import World
 from bayplan.answers.simulation.writes import finished
 from bayplan.core.api.kinds import NODE, POD, Kind
@@ -46,7 +48,7 @@ class Happening(Protocol):
         """Let it happen."""
 
 
-class Follower:
+class TimelineObserver:
     """Learns what happens on a timeline, and may act on it. By default, nothing is done."""
 
     def begin(self, timeline: Timeline) -> None:
@@ -55,22 +57,22 @@ class Follower:
     def end(self) -> None:
         """The simulation has ended."""
 
-    def arrived(self, pod: PodInfo, life: Life) -> None:
+    def arrived(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod was created."""
 
     def attempted(self, plan: Plan) -> None:
         """A unit was attempted, and its plan is about to be carried out."""
 
-    def bound(self, pod: PodInfo, life: Life) -> None:
+    def bound(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod has got its node, by a decision or otherwise."""
 
-    def ready(self, pod: PodInfo, life: Life) -> None:
+    def ready(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod has started on its node."""
 
-    def evicted(self, pod: PodInfo, life: Life) -> None:
+    def evicted(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod was evicted; it is terminating. Why: `life.leaving`."""
 
-    def gone(self, pod: PodInfo, life: Life) -> None:
+    def gone(self, pod: PodInfo, life: PodLifetime) -> None:
         """A pod is gone. Why: `life.leaving`."""
 
     def finished(self, origin: str) -> None:
@@ -83,10 +85,10 @@ class Follower:
         """A node was removed."""
 
 
-class Timeline(Outcomes):
+class Timeline(AttemptOutcomes):
     """A world to which things happen from `begin` on. The world is the timeline's: nothing that happens is undone.
 
-    `followers` learn what happens, in their order. `seed`: that of the models' random numbers; the scheduler has the
+    `observers` learn what happens, in their order. `seed`: that of the models' random numbers; the scheduler has the
     world's. The same input gives the same output, bit for bit.
 
     Attributes:
@@ -98,7 +100,7 @@ class Timeline(Outcomes):
         self,
         world: World,
         begin: datetime,
-        followers: Sequence[Follower] = (),
+        observers: Sequence[TimelineObserver] = (),
         behaviour: Behaviour | None = None,
         *,
         seed: int = 0,
@@ -106,9 +108,9 @@ class Timeline(Outcomes):
         self.world = world
         self.begin = begin
         self.behaviour = behaviour or Behaviour()
-        self.lives: dict[str, Life] = {}
+        self.lives: dict[str, PodLifetime] = {}
         self.attempts = 0
-        self._followers = followers
+        self._observers = observers
         self._seed = seed
         self._agenda = Agenda()
         self._latest: dict[str, str] = {}
@@ -185,8 +187,8 @@ class Timeline(Outcomes):
                 coming.happen(self)
                 coming = next(stream, None)
             self.world.keep()
-            for follower in self._followers:
-                follower.begin(self)
+            for observer in self._observers:
+                observer.begin(self)
             while True:
                 if coming is not None and coming.at <= min(self.now, self._agenda.next_time):
                     coming.happen(self)
@@ -201,8 +203,8 @@ class Timeline(Outcomes):
                     self._attempt(queued)
                 elif not self._pass_time(math.inf if coming is None else coming.at, until):
                     break
-            for follower in self._followers:
-                follower.end()
+            for observer in self._observers:
+                observer.end()
 
     def _pass_time(self, next_happening: float, until: float) -> bool:
         """Let time pass until something can be done. Returns False if that is after the end, or never."""
@@ -246,16 +248,16 @@ class Timeline(Outcomes):
     def arrive(self, pod: PodInfo, runs: float | None = None, returns: bool | None = None) -> None:
         """Let a pod arrive, as `PodArrives` says."""
         self._latest[pod.uid] = pod.uid
-        self._arrive(pod, Life(pod.key, pod.uid, pod.uid, self.now, runs, returns=returns))
+        self._arrive(pod, PodLifetime(pod.key, pod.uid, pod.uid, self.now, runs, returns=returns))
 
-    def _arrive(self, pod: PodInfo, life: Life) -> None:
+    def _arrive(self, pod: PodInfo, life: PodLifetime) -> None:
         other = self.world.pod(pod.key)
         if other is not None and other.uid in self.lives:  # its name is free in reality, but not here yet
-            self._leave(other.uid, Leaving.DELETED)
+            self._leave(other.uid, DepartureReason.DELETED)
         self.lives[pod.uid] = life
         self.world.change(POD, pod.key, pod)
-        for follower in self._followers:
-            follower.arrived(pod, life)
+        for observer in self._observers:
+            observer.arrived(pod, life)
         if pod.node_name:
             self._has_node(pod, pod.node_name)
         else:
@@ -283,25 +285,25 @@ class Timeline(Outcomes):
         """Delete a pod, or what has replaced it. An unknown pod is ignored."""
         uid = self._latest.get(origin)
         if uid is not None:
-            self._leave(uid, Leaving.DELETED)
+            self._leave(uid, DepartureReason.DELETED)
             self._finish(origin)
 
-    def evict(self, pod: PodInfo, why: Leaving) -> None:
+    def evict(self, pod: PodInfo, why: DepartureReason) -> None:
         """Evict a pod, which terminates and is replaced. One that is leaving already is ignored."""
         life = self.lives.get(pod.uid)
         if life is None or life.leaving is not None:
             return
         life.leaving = why
         self.world.change(POD, pod.key, _terminating(pod, self.moment, why))
-        for follower in self._followers:
-            follower.evicted(pod, life)
+        for observer in self._observers:
+            observer.evicted(pod, life)
         controllers = self.behaviour.controllers
         if self._returns(pod, life) and not controllers.waits_until_gone(pod):
             self.after(controllers.seconds, self._replace, pod, life)
         has_started = life.bound_at is not None and self.now - life.bound_at >= self.behaviour.startup.of(pod)
         self.after(self.behaviour.termination.of(pod) if has_started else 0.0, self._leave, pod.uid, why)
 
-    def _leave(self, uid: str, why: Leaving) -> None:
+    def _leave(self, uid: str, why: DepartureReason) -> None:
         """Remove a pod. One that is gone already is ignored."""
         life = self.lives.pop(uid, None)
         if life is None:
@@ -311,10 +313,10 @@ class Timeline(Outcomes):
         pod = self.world.pod(life.key)
         assert pod is not None
         remove(self.world, pod)
-        for follower in self._followers:
+        for observer in self._observers:
             if life.leaving.is_eviction and not evicted:
-                follower.evicted(pod, life)
-            follower.gone(pod, life)
+                observer.evicted(pod, life)
+            observer.gone(pod, life)
         controllers = self.behaviour.controllers
         if not life.leaving.is_eviction or not self._returns(pod, life):
             if self._latest.get(life.origin) == uid:
@@ -322,7 +324,7 @@ class Timeline(Outcomes):
         elif controllers.waits_until_gone(pod) or not evicted:
             self.after(controllers.seconds, self._replace, pod, life)
 
-    def _replace(self, pod: PodInfo, life: Life) -> None:
+    def _replace(self, pod: PodInfo, life: PodLifetime) -> None:
         """Create the replacement of an evicted pod, unless its owner has deleted it."""
         if self._latest.get(life.origin) != life.uid:
             return
@@ -332,16 +334,18 @@ class Timeline(Outcomes):
         number = life.number + 1
         replacement = self.behaviour.controllers.replacement(pod, number)
         self._latest[life.origin] = replacement.uid
-        again = Life(replacement.key, replacement.uid, life.origin, self.now, life.runs, number, returns=life.returns)
+        again = PodLifetime(
+            replacement.key, replacement.uid, life.origin, self.now, life.runs, number, returns=life.returns
+        )
         self._arrive(replacement, again)
 
-    def _returns(self, pod: PodInfo, life: Life) -> bool:
+    def _returns(self, pod: PodInfo, life: PodLifetime) -> bool:
         return self.behaviour.controllers.replaces(pod) if life.returns is None else life.returns
 
     def _finish(self, origin: str) -> None:
         if self._latest.pop(origin, None) is not None:
-            for follower in self._followers:
-                follower.finished(origin)
+            for observer in self._observers:
+                observer.finished(origin)
 
     def _has_lost_its_node(self, pod: PodInfo) -> bool:
         """Whether a pod of a DaemonSet is not needed any more."""
@@ -351,18 +355,18 @@ class Timeline(Outcomes):
         """A pod has its node; what runs there begins when its binding has taken so many seconds."""
         life = self.lives[pod.uid]
         life.bound_at, life.node = self.now + takes, node
-        for follower in self._followers:
-            follower.bound(pod, life)
+        for observer in self._observers:
+            observer.bound(pod, life)
         self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
         if life.runs is not None:
-            self.after(takes + life.runs, self._leave, pod.uid, Leaving.COMPLETED)
+            self.after(takes + life.runs, self._leave, pod.uid, DepartureReason.COMPLETED)
 
     def _ready(self, uid: str) -> None:
         life = self.lives.get(uid)
         pod = None if life is None or life.leaving is not None else self.world.pod(life.key)
         if life is not None and pod is not None:
-            for follower in self._followers:
-                follower.ready(pod, life)
+            for observer in self._observers:
+                observer.ready(pod, life)
 
     # Nodes and other objects
 
@@ -376,10 +380,10 @@ class Timeline(Outcomes):
         comes = kind is NODE and self.world.state.nodes.position(key) is None
         self.world.change(kind, key, obj)
         if comes:
-            for follower in self._followers:
-                follower.node_added(key)
+            for observer in self._observers:
+                observer.node_added(key)
 
-    def remove_node(self, name: str, why: Leaving = Leaving.NODE_LOST) -> None:
+    def remove_node(self, name: str, why: DepartureReason = DepartureReason.NODE_LOST) -> None:
         """Remove a node, with the pods on it. An unknown node is ignored."""
         position = self.world.state.nodes.position(name)
         if position is None:
@@ -390,15 +394,15 @@ class Timeline(Outcomes):
             else:
                 self._leave(pod.uid, why)
         self.world.change(NODE, name, None)
-        for follower in self._followers:
-            follower.node_removed(name)
+        for observer in self._observers:
+            observer.node_removed(name)
 
     # What the scheduler does
 
     def attempted(self, plan: Plan) -> None:
-        """Tell the followers."""
-        for follower in self._followers:
-            follower.attempted(plan)
+        """Tell the observers."""
+        for observer in self._observers:
+            observer.attempted(plan)
 
     def bound(self, binding: Binding) -> None:
         """Note the node of a pod."""
@@ -413,7 +417,7 @@ class _TimedPorts(MemoryPorts):
     """The ports of a timeline: pods get a start time, and victims terminate before they are gone."""
 
     def __init__(self, world: World, timeline: Timeline) -> None:
-        super().__init__(world, timeline, lambda victim: timeline.evict(victim, Leaving.PREEMPTED))
+        super().__init__(world, timeline, lambda victim: timeline.evict(victim, DepartureReason.PREEMPTED))
         self._timeline = timeline
 
     async def bind(self, binding: Binding) -> Status:
@@ -425,11 +429,11 @@ class _TimedPorts(MemoryPorts):
         return success()
 
 
-def _terminating(pod: PodInfo, moment: datetime, why: Leaving) -> PodInfo:
+def _terminating(pod: PodInfo, moment: datetime, why: DepartureReason) -> PodInfo:
     """Return a pod that is being deleted. The condition of a victim keeps its preemptor from preempting again."""
     document: dict[str, Any] = msgspec.json.decode(pod.raw)
     document["metadata"]["deletionTimestamp"] = rfc3339(moment)
-    if why is Leaving.PREEMPTED:
+    if why is DepartureReason.PREEMPTED:
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
         document["status"] = {**(document.get("status") or {}), "conditions": [condition]}
     leaving = PodInfo.from_raw(encode(document))

@@ -1,4 +1,7 @@
-"""What a cluster in memory is scheduled with where nothing says it: its configuration and its feature gates."""
+"""What a cluster in memory is scheduled with where nothing says it: its configuration and its feature gates.
+
+Snapshots don't have the scheduler's configuration. Questions use this one unless the user gives another.
+"""
 
 from __future__ import annotations
 

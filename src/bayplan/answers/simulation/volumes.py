@@ -1,4 +1,7 @@
-"""Binds claims and volumes, and provisions volumes, as the volume controller and CSI provisioners do."""
+"""Binds claims and volumes, and provisions volumes, as the volume controller and CSI provisioners do.
+
+Where a scheduler waits for these controllers in PreBind, a simulation does their work at once.
+"""
 
 from __future__ import annotations
 

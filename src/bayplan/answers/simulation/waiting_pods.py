@@ -1,4 +1,8 @@
-"""Pods that wait in Permit where no time passes. See `service.waiting_pods` for those of a running scheduler."""
+"""Pods that wait in Permit where no time passes.
+
+`bayplan.running.service.waiting_pods` has those of a running scheduler. A timeout ends when the simulation says so: once
+nothing else can be done.
+"""
 
 from __future__ import annotations
 

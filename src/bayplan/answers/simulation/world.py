@@ -1,7 +1,9 @@
 """World: a cluster in memory on which the scheduler's decisions are carried out, and undone.
 
-It decides with the same `attempt` as the service, and ends up where the service would: victims are gone, their
-preemptors are placed, gangs are placed as a whole, claims are bound.
+It decides with the same `attempt` as the service, and ends up where the service would: victims are gone, claims bound.
+`move` makes it hold another snapshot, and reads only the objects whose bytes differ. `change` adds, replaces or removes
+one object, as a watch event does. Each change can be undone, so `what_if` and `reset` cost as much as what was changed.
+`version` is the same as long as decisions are.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ class World:
         """The objects that were changed since `move`."""
         self._happened: list[Happened] = []
         """The events since `move`, and those that `undo_to` leads to."""
-        self._followers: list[MoveOnEvent] = []
+        self._observers: list[MoveOnEvent] = []
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
@@ -237,7 +239,7 @@ class World:
     def _happen(self, event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
         if self._undo:
             self._happened.append(Happened(event, old, new))
-            for move in self._followers:
+            for move in self._observers:
                 move(event, old, new, only)
 
     def moment(self) -> int:
@@ -251,23 +253,23 @@ class World:
     @contextmanager
     def followed_by(self, queue: SchedulingQueue, move: MoveOnEvent, now: Callable[[], float]) -> Iterator[None]:
         """Tell a queue about changes of its pods, and `move` about events, while the context is open."""
-        self._followers.append(move)
+        self._observers.append(move)
         try:
             with self._pending.followed_by(queue, now):
                 yield
         finally:
-            self._followers.remove(move)
+            self._observers.remove(move)
 
     @contextmanager
     def unfollowed(self) -> Iterator[None]:
         """A what-if that no simulation learns about. The choices among equal nodes after it don't depend on it."""
-        followers, self._followers = self._followers, []
+        observers, self._observers = self._observers, []
         choices = self.rng.getstate()
         try:
             with self._pending.unfollowed(), self.what_if():
                 yield
         finally:
-            self._followers = followers
+            self._observers = observers
             self.rng.setstate(choices)
 
     def pod(self, key: str) -> PodInfo | None:
@@ -361,7 +363,7 @@ class World:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
         return unit_of(pod, self.profiles[pod.scheduler_name], self._pending.pending)
 
-    def alike(self, pod: PodInfo) -> Hashable | None:
+    def sharing_key(self, pod: PodInfo) -> Hashable | None:
         """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
 
         That is so for gated and nominated pods, members of gangs, and where a plugin doesn't tell what it reads.

@@ -1,4 +1,9 @@
-"""An API client of the objects in memory, for what plugins write in PreBind. Every write is visible at once."""
+"""StoreClient: an API client of the objects in memory, for what plugins write in PreBind. Every write is visible at
+once.
+
+What is written is undone with the world's other changes. A plugin that asks for an object that isn't there, or waits,
+raises WouldWaitError: here, it would wait forever.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def is_archive(path: str | Path) -> bool:
         with gzip.open(path) as file:
             return file.read(len(_START)) == _START
     except (OSError, EOFError, zlib.error):
-        return False  # whoever reads it says what is wrong
+        return False  # the reader says what is wrong
 
 
 def _is_compressed(path: str | Path) -> bool:

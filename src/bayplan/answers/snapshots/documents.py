@@ -1,4 +1,8 @@
-"""Objects as a snapshot keeps them: their kind, their key, and their JSON without what nothing reads."""
+"""Objects as a snapshot keeps them: their kind, their key, and their JSON without what nothing reads.
+
+An object has one form, whatever version of its kind a server or a file has. Secrets, ConfigMaps and most events are
+left out: no decision depends on them.
+"""
 
 from __future__ import annotations
 

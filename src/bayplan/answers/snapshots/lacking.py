@@ -1,4 +1,4 @@
-"""Kinds that a dump lacks although its objects refer to them: whoever wrote it didn't ask for them."""
+"""Kinds that a dump lacks although its objects refer to them: its author didn't ask for them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _REFERENCES: Mapping[Kind, _Reference] = {
 
 
 def lacking(documents: Documents) -> tuple[Gap, ...]:
-    """The kinds of which there is no object, although there should be some, with what that costs the answers."""
+    """The kinds that should have objects and have none, with what that costs the answers."""
     gaps = [] if documents.get(kinds.NODE) else [Gap(kinds.NODE, "there are none in the files", "no pod can be placed")]
     for kind, reference in _REFERENCES.items():
         if documents.get(kind):
@@ -66,7 +66,7 @@ def lacking(documents: Documents) -> tuple[Gap, ...]:
 
 
 def lacking_for(documents: Documents, manifests: Iterable[Mapping[str, Any]]) -> tuple[Gap, ...]:
-    """The kinds of which there is no object, neither in a dump nor in manifests, although the manifests need some.
+    """The kinds without an object in a dump or in manifests, although the manifests need some.
 
     PriorityClasses aren't among them: pods that name an unknown one are refused, and say so.
     """

@@ -1,4 +1,9 @@
-"""The API server of a snapshot: creates and updates objects as the cluster's would."""
+"""The API server of a snapshot: creates and updates objects as the cluster's would.
+
+It is the embedded API server without a port: defaults, admission, quotas, validation, and `kubectl apply`
+(`applying.py`). Only the objects of the snapshot that new ones depend on are stored in it. Names are generated from a
+seed, so that an answer can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +166,7 @@ class Objects:
         return given, namespace
 
     def _ensure_class(self, spec: Document) -> None:
-        """Make the priority class of a pod that was copied from a cluster, or if nobody knows the classes."""
+        """Make the priority class of a pod that was copied from a cluster, or if the classes are unknown."""
         if priority := spec.get("priority"):
             spec.setdefault("priorityClassName", f"priority-{priority}")  # only a class can set a priority
         if spec.get("priorityClassName") and (priority or self._classes_are_unknown):

@@ -71,7 +71,7 @@ class FollowedKind(Sink[Any]):
         """The object in the version that plugins read."""
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See client.Sink."""
+        """Log that the object is left out."""
         logger.warning("%s: an object can't be read and is left out: %s", self.kind.resource, error)
 
     def listed(self) -> None:

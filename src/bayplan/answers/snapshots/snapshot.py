@@ -1,4 +1,11 @@
-"""A snapshot: what a scheduler knows of a cluster at one moment, as a value that never changes."""
+"""Snapshot: what a scheduler knows of a cluster at one moment, as a value that never changes.
+
+    snapshot.of_kind(POD)                 # keys, `namespace/name`
+    changed = snapshot.but(...)           # another snapshot, which shares what is equal
+
+Objects are bytes of JSON. A snapshot that is made of another one shares the bytes that are equal, so a world moves from
+one to the other by the difference alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A sweep's file: which schedulers and node pools are simulated on which histories, and what is better."""
+"""SweepPlan: a sweep's file: which schedulers and node pools are simulated on which histories, and what is better.
+
+A task is one simulation. Its key covers everything that it depends on, so a result is found again, and made anew if
+anything has changed.
+"""
 
 from __future__ import annotations
 

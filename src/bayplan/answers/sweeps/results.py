@@ -1,6 +1,6 @@
 """The folder of a sweep's results, on any filesystem that pyarrow opens: a local folder, s3://, gs://.
 
-runs/KEY.parquet      a run each, written by whoever simulated it; complete or not there
+runs/KEY.parquet      a run each, written by the process that simulated it; complete or not there
 runs.parquet          all runs of the sweep as one table
 """
 

@@ -1,4 +1,9 @@
-"""A sweep: all its runs, from the results that are there and from workers, and what they say."""
+"""Sweep: all runs of a plan, from the results that are there and from workers, and what they say.
+
+    Sweep(plan, folder, workers, results, progress).run()     # an Answer: the choices, the best first
+
+It can be stopped and run again at any time: what is there isn't simulated again.
+"""
 
 from __future__ import annotations
 

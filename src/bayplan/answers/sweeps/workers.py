@@ -1,4 +1,7 @@
-"""Who simulates: processes of this machine, or a Ray cluster. Either writes each run where the results are."""
+"""Who simulates: processes of this machine, or a Ray cluster. Either writes each run where the results are.
+
+The driver only names tasks. A task whose worker is killed is simulated again.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class LocalWorkers:
         self._limits = limits
 
     def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow | SweepFailure]:
-        """See SweepWorkers."""
+        """Simulate in processes; a single task in this one."""
         if self._jobs == 1 or len(tasks) == 1:
             for task in tasks:
                 yield simulate_and_write(task, uri, self._limits)
@@ -101,7 +104,7 @@ class RayWorkers:
                 raise BacktestError(f"--ray {address}: {' '.join(str(error).split())}") from None
 
     def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow | SweepFailure]:
-        """See SweepWorkers."""
+        """Simulate on the cluster, and yield the runs as they end."""
         remote = self._ray.remote(max_retries=_RETRIES, retry_exceptions=False)(simulate_and_write)
         left = [remote.remote(task, uri, self._limits) for task in tasks]
         while left:

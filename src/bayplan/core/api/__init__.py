@@ -1,5 +1,9 @@
 """Kubernetes objects as typed values, and how to interpret them: quantities, selectors, tolerations, resource requests
-and the table of kinds. This package knows nothing about scheduling and imports no other package of Bayplan.
+and the table of kinds.
+
+`kinds.py` has a line for each kind. Types are lightkube's models, decoded by msgspec; a field that they lack is a
+subclass (as in `node_allocatable.py`) and a line in `field_types.py`. Amounts are integers: millicores of cpu, else
+base units. This package knows nothing about scheduling and imports no other package of Bayplan.
 """
 
 from bayplan.foundations.lazy import import_lazily

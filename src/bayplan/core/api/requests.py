@@ -33,7 +33,7 @@ def pod_requests(
 ) -> Amounts:
     """The pod's effective requests.
 
-    `use_status` includes pending resizes, of which it takes the maximum of the desired, allocated and actual resources,
+    `use_status` includes pending resizes: it takes the maximum of the desired, allocated and actual resources,
     and what the pod takes of its node through claims. `atomic`: it is the maximum for the pod as a whole, as since
     1.37, and not the sum of each container's maximum. So it is for all pods whose claims have the form of 1.37.
     `pod_level` lets `spec.resources` replace the sum of the containers. `missing` are default requests for containers

@@ -129,7 +129,7 @@ class PodGroupSpec(DictMixin):
 
 
 class PodGroupStatus(DictMixin):
-    r"""What became of a group.
+    r"""The state of a group.
 
     **parameters**
 
@@ -151,7 +151,7 @@ class PodGroup(DictMixin):
     * **apiVersion** ``Optional[str]`` - The version of the API.
     * **kind** ``Optional[str]`` - The kind of the object.
     * **metadata** ``Optional[ObjectMeta]`` - The metadata of the object.
-    * **status** ``Optional[PodGroupStatus]`` - What became of the group.
+    * **status** ``Optional[PodGroupStatus]`` - The state of the group.
     """
 
     spec: PodGroupSpec

@@ -45,7 +45,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Terms of which at least one must match. A selector without terms matches nothing."""
+    """Terms; at least one must match. A selector without terms matches nothing."""
 
     terms: tuple[NodeTerm, ...]
 

@@ -1,4 +1,8 @@
-"""Parsed values that objects with equal texts share."""
+"""Parsed values that objects with equal texts share.
+
+Pods of one workload have the same selectors and quantities; each distinct text is parsed and stored once. Results must
+not be changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Times as Kubernetes keeps and writes them: UTC, in whole seconds (`Time`) or in microseconds (`MicroTime`)."""
+"""Times as Kubernetes keeps and writes them: UTC, in whole seconds (`Time`) or in microseconds (`MicroTime`).
+
+A time of an object lost its fraction: round with `whole_seconds` before you compare.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Taints and tolerations. Mirrors api/core/v1/toleration.go."""
+"""Taints and tolerations. Mirrors api/core/v1/toleration.go.
+
+A taint is a tuple of key, value and effect, and can be the value of a column. Lt and Gt count where their gate is on.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pod affinity terms: parsed once per pod, and counted by row for the pods that are on nodes.
 
 Pods of one workload have the same terms, so a pending pod is matched against distinct terms instead of against all
-pods. Mirrors framework.AffinityTerm.
+pods. They are grouped as selectors are (`selector_groups.py`). Mirrors framework.AffinityTerm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Arrays with one value per row of the node table, and columns of interned values."""
+"""Arrays with one value per row of the node table, and columns of interned values.
+
+A `CodedColumn` suits what has few distinct values, such as labels and taints: an int32 code per row, and the values
+beside. A predicate is called once per value, and looked up for all rows at once. Plugins get locked views: a plugin
+that writes to a column raises.
+"""
 
 from __future__ import annotations
 

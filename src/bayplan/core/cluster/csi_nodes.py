@@ -1,4 +1,8 @@
-"""What CSINodes report about their nodes, as columns: drivers, their limits, and the migrated in-tree plugins."""
+"""What CSINodes report about their nodes, as columns: drivers, their limits, and the migrated in-tree plugins.
+
+A view of the store of CSINodes, which all plugins and profiles share. Call `refresh` first; it reads only nodes and
+CSINodes that changed.
+"""
 
 from __future__ import annotations
 

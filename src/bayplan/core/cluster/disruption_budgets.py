@@ -1,4 +1,7 @@
-"""Finds evictions that would violate a PodDisruptionBudget. Mirrors filterPodsWithPDBViolation."""
+"""Finds evictions that would violate a PodDisruptionBudget. Mirrors filterPodsWithPDBViolation.
+
+A violation doesn't forbid an eviction: preemption prefers victims without one, and questions count them.
+"""
 
 from __future__ import annotations
 

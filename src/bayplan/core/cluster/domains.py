@@ -1,4 +1,8 @@
-"""Topology domains: sets of nodes with the same value of a label, and pod counts by domain."""
+"""Topology domains: sets of nodes with the same value of a label, and pod counts by domain.
+
+Domain 0 has the rows without the label; its sums are 0. PodTopologySpread and InterPodAffinity sum their tallies
+(`tally.py`) by domain here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The host ports that the pods on nodes use, as columns."""
+"""The host ports that the pods on nodes use, as columns, and the rule of what conflicts.
+
+A port takes memory only while a pod uses it. For one protocol and port, an address conflicts with itself,
+and 0.0.0.0 with all. `bayplan.core.plugins.node_ports` asks here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The container images that nodes have, as columns."""
+"""The container images that nodes have, as columns.
+
+An image takes memory only while a node has it. ImageLocality scores by its size and by how many nodes have it.
+"""
 
 from __future__ import annotations
 

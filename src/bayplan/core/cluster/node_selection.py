@@ -1,4 +1,8 @@
-"""Matches node selectors against all nodes at once. Functions return a bool array of shape (len(nodes),)."""
+"""Matches node selectors against all nodes at once. Functions return a bool array of shape (len(nodes),).
+
+A requirement is evaluated once per distinct value of its label, not per node. The selectors themselves are parsed in
+`bayplan.core.api`.
+"""
 
 from __future__ import annotations
 

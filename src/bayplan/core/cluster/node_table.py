@@ -1,6 +1,8 @@
 """The node table: nodes as rows, with one array per property, and the resources that the pods on them use.
 
-Holds the data of framework.NodeInfo (pkg/scheduler/framework/types.go), by column instead of by node.
+The declaration of each array documents its meaning, shape, dtype and unit. Rows are reused. A column of a label is
+built when the label is first asked for, and dropped with the last node that has it. Each row has a version
+(`row_version`). Holds the data of framework.NodeInfo (pkg/scheduler/framework/types.go), by column instead of by node.
 """
 
 from __future__ import annotations

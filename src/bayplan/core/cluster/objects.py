@@ -1,6 +1,8 @@
 """Stores of the other objects that plugins look up: services, claims, volumes, classes, device slices.
 
-Mirrors client-go's listers, and util/assumecache for versions that are assumed and not written yet.
+`ObjectStore.view` shares an index of a kind between plugins and profiles: free volumes by class and size, slices by
+node and pool, allocations in flight. Mirrors client-go's listers, and util/assumecache for versions that are assumed
+and not written yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What-ifs of nodes: pods that are hypothetically on them, or gone."""
+"""What-ifs of nodes: pods that are hypothetically on them, or gone.
+
+`PodChanges` is the what-if of one node. `Removals` has those of many nodes as flat arrays: in a dry run of preemption,
+all nodes take each step together. Plugins that read sums (requests, counts) ask for the difference, and never copy a
+node.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from bayplan.core.cluster.columns import Bool, Int64, Rows
 from bayplan.core.cluster.pod_info import PodInfo
 
 Amounts = Callable[[Sequence[PodInfo]], Sequence[int]]
-"""Returns a number for each pod, of which a node has the sum over its pods: a request, or 1 for pods that match."""
+"""Returns a number for each pod: a request, or 1 for pods that match. A node has the sum over its pods."""
 
 
 class PodChanges(NamedTuple):

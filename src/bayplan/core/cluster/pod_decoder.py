@@ -1,7 +1,7 @@
 """Decodes the pods of a watch. What was read from a spec is not read again from an equal one.
 
 The API server sends a pod several times, and only its node and its status change. Pods of one origin often have equal
-specs, too.
+specs, too. `spec_cache` holds what plugins derive from a spec.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""An index of pods by group. Mirrors pkg/scheduler/backend/cache/podgroupstate.go, for groups of any kind."""
+"""An index of pods by group. Mirrors pkg/scheduler/backend/cache/podgroupstate.go, for groups of any kind.
+
+GangScheduling and Coscheduling name groups in different ways, and share this index. `Members` are immutable: a change
+makes new ones, so a reader keeps what it has seen.
+"""
 
 from __future__ import annotations
 

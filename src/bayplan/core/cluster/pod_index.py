@@ -1,6 +1,7 @@
 """An index of the pods on nodes by namespace and labels: which rows have the pods that a selector matches.
 
 Pods with equal namespaces and labels share a label set, so that a selector is evaluated for label sets instead of pods.
+For each namespace, label key and label, the index has the label sets with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """PodInfo: a pod with the values that scheduling needs, computed once.
 
-Mirrors framework.PodInfo (pkg/scheduler/framework/types.go).
+A bound pod keeps these and its raw bytes; the whole object is decoded again when it is read. Versions of a pod are
+values: a new version is another PodInfo. Simulations set fields of pods that they have just made. Mirrors
+framework.PodInfo (pkg/scheduler/framework/types.go).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Selectors of pods: the namespaces and label requirements of spread constraints and affinity terms."""
+"""Selectors of pods: the namespaces and label requirements of spread constraints and affinity terms.
+
+What a selector says of a pod depends on the pod's namespace and labels only (`LabelsKey`), so it is evaluated once for
+all pods that have these in common.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Running preemptions. Mirrors the state of framework/preemption/executor.go."""
+"""Running preemptions: which preemptors wait until their victims are evicted. Mirrors framework/preemption/executor.go.
+
+DefaultPreemption's PreEnqueue holds a preemptor back while it is in `evicting`. `bayplan.core.executor.preemption`
+begins and ends preemptions.
+"""
 
 from __future__ import annotations
 

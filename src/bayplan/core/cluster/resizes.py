@@ -1,4 +1,8 @@
-"""Resizes of running pods that their kubelets have deferred."""
+"""Resizes of running pods that their kubelets have deferred, and the gates that decide what a scheduler does with them.
+
+Behind RESIZES_PREEMPT, such a pod is queued as if it were pending, and others are evicted on its node. ATOMIC_RESIZES
+changes what a resized pod requests.
+"""
 
 from __future__ import annotations
 

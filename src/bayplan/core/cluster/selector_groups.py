@@ -1,6 +1,8 @@
 """Selector groups: the number of matching pods on each node, kept up to date for each selector in use.
 
-Spread constraints and affinity terms need pod counts by node and by domain in every attempt.
+Spread constraints and affinity terms need pod counts by node and by domain in every attempt. A distinct selector that
+was read in several attempts keeps its counts, and the sums by topology domain, as pods come and go (`tally.py`). A new
+group is counted by the pod index, without evaluating its selector on pods. Unused groups are evicted.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class SelectorGroup:
         self.terminating.count_rows(terminating)
 
     def forget(self) -> None:
-        """Give the counts up. Whoever was given them may still read them."""
+        """Give the counts up. Readers that have them may still read them."""
         self.counts.leave()
         self.terminating.leave()
         self.counts = self.terminating = Tally(0)

@@ -1,4 +1,8 @@
-"""Finds the selectors that may match given labels, without trying all selectors."""
+"""Finds the selectors that may match given labels, without trying all selectors.
+
+The reverse of the pod index (`pod_index.py`). When a pod comes or goes, only the selector groups and affinity terms
+that may match it are counted anew, even if there are 100,000 of them.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +80,7 @@ def anchors_in(namespace: str | None, labels: Mapping[str, str]) -> Iterator[Anc
 
 
 def narrowest_anchors(namespace: str | None, requirements: Iterable[Requirement]) -> Sequence[Anchor]:
-    """Return anchors of which all labels that meet all requirements contain one."""
+    """Return anchors, one of them in any labels that meet all requirements."""
     choices = [anchors for each in requirements if (anchors := _anchors([namespace], each))]
     return min(choices, key=lambda anchors: (-len(anchors[0]), len(anchors)), default=[(namespace,)])
 
@@ -89,7 +93,7 @@ def _choices(namespaces: Collection[str] | None, requirements: Iterable[Requirem
 
 
 def _anchors(namespaces: Collection[str | None], requirement: Requirement) -> list[Anchor]:
-    """Return anchors of which all labels that meet a requirement contain one; empty if there are none."""
+    """Return anchors, one of them in any labels that meet a requirement; empty if there are none."""
     key, values = requirement.key, requirement.values
     match requirement.operator:
         case "in" | "=" | "==" if len(namespaces) * len(values) <= _MAX_ANCHORS:

@@ -1,4 +1,7 @@
-"""Numbers for things that come and go: rows of the node table, and distinct sets of labels."""
+"""Numbers for things that come and go: rows of the node table, and distinct sets of labels.
+
+The lowest free number is taken first, so that arrays stay as short as what they hold.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The scheduler's view of the cluster: the objects that the API server reported, and the assumed pods.
 
-Mirrors pkg/scheduler/backend/cache/cache.go.
+An assumed pod counts on its node at once. The watch confirms it, or it is forgotten once its binding is certain to have
+failed; it never expires. Mirrors pkg/scheduler/backend/cache/cache.go.
 """
 
 from __future__ import annotations

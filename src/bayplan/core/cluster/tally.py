@@ -1,4 +1,8 @@
-"""Tallies: pod counts by row, with sums by domain that are kept up to date."""
+"""Tallies: pod counts by row, with sums by topology domain that are kept up to date.
+
+Each selector group and each group of affinity terms has one (`selector_groups.py`, `affinity_terms.py`). There may be
+100,000, most with one number, so few numbers are a dictionary and many an array. `Usage` counts the memory of all.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _MAX_ONES = 4096
 
 _NO_NUMBERS: dict[int, int] = {}
 _NO_SUMS: dict[int, tuple[Rows, Int64]] = {}
-"""Shared by all tallies without any, of which there may be 100,000; never changed."""
+"""Shared by all tallies without any: there may be 100,000 of them. Never changed."""
 
 
 class Usage:

@@ -1,4 +1,8 @@
-"""From where volumes can be accessed, and as which CSI volumes: parsed and translated once per version of a volume."""
+"""From where volumes can be accessed, and as which CSI volumes: parsed and translated once per version of a volume.
+
+An in-tree volume whose plugin is migrated on a node counts there as the CSI volume that it is translated to. What can't
+be translated says why.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The pods on nodes that have volumes which affect scheduling, and the claims that they use.
 
+Pods with volumes are indexed by row, and claims with the rows that use them; other pods cost nothing here. Each row
+knows the claims, volumes and classes that its numbers depend on, so an event updates only the rows that use its object.
 Mirrors NodeInfo.PVCRefCounts and StorageInfoLister (pkg/scheduler/framework).
 """
 

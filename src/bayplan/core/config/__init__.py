@@ -1,4 +1,13 @@
-"""KubeSchedulerConfiguration as typed values, strictly read, with defaults, and the profiles built from it."""
+"""KubeSchedulerConfiguration as typed values, strictly read, with defaults, and the profiles built from it.
+
+A file passes through stages: wrapping (among other documents, or in a ConfigMap), document (lines, duplicates), version
+(conversion to v1, with the paths of the file), types, values, and plan (effective plugins and arguments; nothing is
+built yet). Each stage adds its errors to one list. What can't be parsed counts as empty, so that the rest is still
+validated. `build_profiles` builds the plugins of a plan (`profiles.py`).
+
+To read or validate more: the field in `types.py`, its values in `validation.py`, what has no effect in
+`ineffective.py`.
+"""
 
 from typing import TYPE_CHECKING
 

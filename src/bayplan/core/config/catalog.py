@@ -1,4 +1,7 @@
-"""The plugins that a configuration can name: the in-tree plugins and the user's."""
+"""Catalog: the plugins that a configuration can name: the in-tree plugins and the user's.
+
+Names are unique. A file or a name from outside never imports anything here: the user's plugins are given, loaded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A document converted to v1, with the paths of the original document."""
+"""A document converted to v1, with the paths of the original document.
+
+Every message names a path, and the line, of the file that the user wrote.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The plan of a profile, made before any plugin is built, and the errors of the profile."""
+"""ProfilePlan: the plan of a profile, made before any plugin is built, and the errors of the profile.
+
+So a configuration is checked as a whole without running the code of any plugin.
+"""
 
 from __future__ import annotations
 

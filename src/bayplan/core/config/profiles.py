@@ -1,4 +1,8 @@
-"""Builds the profiles of a configuration: plugins with their arguments, by extension point."""
+"""Builds the profiles of a configuration: plugins with their arguments, by extension point.
+
+A constructor gets what it asks for by the names of its parameters: `handle`, `args`, `gates` and others. Each profile
+has instances of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Drives attempts: answers their requests, and keeps the state unchanged until they return a plan."""
+"""AttemptDriver: runs an attempt to its end, and answers what it asks for on the way.
+
+    plan, may_have_changed = await driver.plan(driver.unit_of(queued), pause)
+
+An attempt is a generator (`bayplan.core.scheduling.attempt`). It asks for members of a gang, for extenders' replies, or
+for a pause. While it waits, the intake holds all watch events, so the attempt sees one state from its begin to its
+plan.
+"""
 
 from __future__ import annotations
 
@@ -143,4 +150,4 @@ class AttemptDriver:
         return plan
 
     def _asks(self, pod: PodInfo) -> bool:
-        return self._extenders is not None and self._extenders.have_a_say(pod)
+        return self._extenders is not None and self._extenders.are_asked(pod)

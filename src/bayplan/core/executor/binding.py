@@ -26,7 +26,7 @@ Ended = Callable[[Binding, Status], None]
 
 
 class BindingCycles:
-    """Runs binding cycles, each of which ends in a call of `ended`."""
+    """Runs binding cycles. Each ends in a call of `ended`."""
 
     def __init__(self, runtime: Runtime, ended: Ended) -> None:
         self._runtime = runtime

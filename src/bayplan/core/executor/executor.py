@@ -1,8 +1,11 @@
 """The executor of plans: the only place where a decision has effects.
 
 It assumes pods, runs Reserve and Permit, starts evictions, sets nominations, requeues pods, and records events and
-status. What is awaited is in `binding` and `preemption`. Mirrors schedulingCycle, handleSchedulingFailure and
-handleBindingCycleError in pkg/scheduler/schedule_one.go.
+status. What is awaited is in `binding` and `preemption`. Failed bindings are undone through the intake, so that the
+state doesn't change during an attempt that waits. Before a plan is carried out whose attempt has waited or given way,
+`Executor.current` drops the pods that have been deleted or bound since; if a node is gone, or a member of a gang, the
+pods are tried again. Mirrors schedulingCycle, handleSchedulingFailure and handleBindingCycleError in
+pkg/scheduler/schedule_one.go.
 """
 
 from __future__ import annotations

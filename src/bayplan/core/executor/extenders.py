@@ -1,4 +1,8 @@
-"""The interface of extenders to the service, independent of the transport."""
+"""The interface through which a scheduler calls extenders, whatever the transport.
+
+`bayplan.running.extender.client` implements it over HTTP. The questions and answers of an attempt are values of
+`bayplan.core.framework.extenders`; the attempt yields them, and the driver asks here.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class Extenders(Protocol):
     def want_nodes(self) -> bool:
         """Whether any extender receives whole nodes, so that the JSON of nodes must be kept."""
 
-    def have_a_say(self, pod: PodInfo) -> bool:
+    def are_asked(self, pod: PodInfo) -> bool:
         """Whether any extender is consulted about this pod."""
 
     async def answer(self, question: Question) -> Answer:
@@ -39,7 +43,7 @@ def interested(extender: Extender, pod: PodInfo) -> bool:
     return False
 
 
-def have_a_say(extenders: Iterable[Extender], pod: PodInfo) -> bool:
+def are_asked(extenders: Iterable[Extender], pod: PodInfo) -> bool:
     """Whether any extender filters, prioritizes or preempts for this pod."""
     return any(
         (each.filterVerb or each.prioritizeVerb or each.preemptVerb) and interested(each, pod) for each in extenders

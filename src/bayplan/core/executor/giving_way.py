@@ -1,4 +1,13 @@
-"""Attempts that gave way to other pods, and when they are repeated."""
+"""Attempts that gave way to other pods, and when they are repeated.
+
+A plugin asks `handle.give_way` between the steps of a long search. After LONGEST seconds, that raises `GiveWay`. The
+pods of the unit stay in flight, other pods have their turn, and the unit is attempted anew, from results that still
+hold. Pods that come first in the queue's order go ahead meanwhile; all others wait for LONGEST_AHEAD seconds, for one
+slow attempt and for several in a row, so that the order is that of the queue. Then they have their turn, too. Those of
+equal priority take what they can; one of lower priority takes nothing that the slow one could use
+(`bayplan.core.scheduling.contention`): its plan is dropped, and it waits. Attempts that are long for sure share the
+time of one, and don't begin while other pods have their turn.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Intake: the one way in which watch events, and the results of bindings, change the state."""
+"""Intake: the only way in which watch events, and the results of bindings, change the state.
+
+Changes are applied in the order in which they come, on the scheduler's event loop. While an attempt holds the intake,
+they wait. So no attempt sees the state change, and a reader in `look` never sees a what-if.
+"""
 
 from __future__ import annotations
 

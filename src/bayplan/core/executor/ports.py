@@ -100,7 +100,7 @@ class Statuses(Protocol):
         """Say nothing more about a bound or deleted pod."""
 
 
-class Regarding(Protocol):
+class EventSubject(Protocol):
     """The pod that an event is about, for instance a PodInfo."""
 
     namespace: str
@@ -112,7 +112,9 @@ class Regarding(Protocol):
 class Recorder(Protocol):
     """Record: events about pods."""
 
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str, /) -> None:
+    def record(
+        self, pod: EventSubject, controller: str, event_type: str, reason: str, action: str, note: str, /
+    ) -> None:
         """Record an event. `controller` is the scheduler's name."""
 
 

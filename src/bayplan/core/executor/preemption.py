@@ -1,6 +1,9 @@
 """Carries preemptions out, in the order that no preemptor is left behind.
 
-Mirrors pkg/scheduler/framework/preemption/executor.go.
+Victims that wait in Permit or PreBind are rejected there, all others are deleted, the last one after the others.
+Meanwhile, DefaultPreemption's PreEnqueue holds the preemptor back (`bayplan.core.cluster.preemptions`). The deletions
+requeue it, or the failure of an eviction. If it is still held back when its last victim is gone, it is retried then:
+the deletion that helps it may have come while it had to wait. Mirrors pkg/scheduler/framework/preemption/executor.go.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class Evictions:
         self._stop_following: Callable[[], None] | None = None
 
     def start(self, preemption: Preemption) -> None:
-        """Evict the victims, none of which is terminating."""
+        """Evict the victims. None of them is terminating."""
         self._left[preemption.pod.uid] = {victim.uid for victim in preemption.victims}
         for victim in preemption.victims:
             self._preemptors.setdefault(victim.uid, {})[preemption.pod.uid] = preemption

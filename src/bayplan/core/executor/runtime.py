@@ -1,4 +1,8 @@
-"""Runtime: one scheduler, as far as its parts share it."""
+"""Runtime: what the parts of one scheduler share.
+
+The loop, the executor, binding cycles, preemptions and the handlers of watch events get this one value. The service, a
+simulation and a replay each make theirs, with other ports. Only the intake and the executor change `state`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class MoveOnEvent(Protocol):
     """Requeues the pods that an event may make schedulable."""
 
     def __call__(self, event: ClusterEvent, old: object, new: object, only: Only | None = None, /) -> None:
-        """See `SchedulingQueue.move_on_event`."""
+        """Requeue pods by their hints. `old`, `new`: the object before and after. `only`: which may be requeued."""
 
 
 @dataclass(frozen=True, slots=True)

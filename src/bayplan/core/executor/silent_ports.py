@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.executor.ports import Binding, Measures, Recorder, Regarding, Statuses, Stopwatch
+from bayplan.core.executor.ports import Binding, EventSubject, Measures, Recorder, Statuses, Stopwatch
 from bayplan.core.framework.status import Code, Status
 from bayplan.core.queue import QueuedPod
 from bayplan.core.scheduling import Plan
@@ -34,7 +34,9 @@ class SilentPorts(Statuses, Recorder):
     def forget(self, uid: str) -> None:
         """Nothing is remembered."""
 
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str, /) -> None:
+    def record(
+        self, pod: EventSubject, controller: str, event_type: str, reason: str, action: str, note: str, /
+    ) -> None:
         """Record nothing."""
 
 

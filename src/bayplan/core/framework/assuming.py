@@ -1,4 +1,8 @@
-"""The form in which a pod is assumed on a node: a plugin may let it count for more than its spec requests."""
+"""The form in which a pod is assumed on a node: a plugin may let it count for more than its spec requests.
+
+DynamicResources does, for devices that take a part of their node's own resources. To let a pod count for more, put a
+function into `CycleState.data`; once the pod is bound, `bayplan.core.api.requests` counts what its status says.
+"""
 
 from __future__ import annotations
 

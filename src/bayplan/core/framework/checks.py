@@ -1,4 +1,8 @@
-"""Checks plugins when they are registered, so that a method with a wrong name or signature is reported at once."""
+"""Checks plugins when they are registered, so that a method with a wrong name or signature is reported at once.
+
+A misspelled method would otherwise never be called, and its plugin would accept every node. The methods and their
+parameters come from the protocols of `interface.py` and `gangs.py`, so that a new extension point is checked, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What plugins keep for one pod between the extension points of one attempt."""
+"""What plugins keep for one pod between the extension points of one attempt: `CycleState.data`.
+
+A plugin reads only what it has stored itself. A key that is missing raises an error that names the usual cause.
+"""
 
 from __future__ import annotations
 

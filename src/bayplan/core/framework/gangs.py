@@ -1,6 +1,6 @@
 """Gangs, the extension points about them, and the types of their arguments and results.
 
-A gang is a group of pods of which enough are placed together, or none. The protocols are like those in `interface`.
+A gang is a group of pods: enough of them are placed together, or none. The protocols are like those in `interface`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A group of pods of which enough are placed together, or none.
+    """A group of pods: enough of them are placed together, or none.
 
     Attributes:
         name: identifies the gang among all gangs of its plugin.
@@ -58,7 +58,7 @@ class Gang:
 
 
 def several_schedulers(pod: PodInfo, first: PodInfo) -> str:
-    """The problem of a gang of which a pod has another scheduler name than the first one."""
+    """The problem of a gang if a pod has another scheduler name than the first one."""
     return (
         "all pods in a single pod group should have the same .spec.schedulerName set, "
         f'got: "{pod.scheduler_name}" and "{first.scheduler_name}"'

@@ -1,4 +1,10 @@
-"""Giving way: an attempt that takes long stops, so that other pods have their turn, and is repeated later."""
+"""Giving way: an attempt that takes long stops, so that other pods have their turn, and is repeated later.
+
+Plugins call `handle.give_way` between steps, such as those of a search for devices, or use `ManySteps` for pods with
+hundreds of terms or constraints. An attempt begins anew, so a plugin keeps what a step has found. A limit such as
+`filterTimeout` counts the time that a search has worked in all. Without a scheduler, as in questions, `give_way` does
+nothing. When attempts are repeated is in `bayplan.core.executor.giving_way`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Queueing hints that several plugins share."""
+"""Queueing hints that several plugins share, and the topics by which the queue finds the pods to ask them about.
+
+A hint is pure: it says whether an event may help a pod, and changes nothing. An event may ask it about only some pods.
+"""
 
 from __future__ import annotations
 

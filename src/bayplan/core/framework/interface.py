@@ -58,7 +58,7 @@ class CycleState:
 
     @property
     def standing(self) -> Bool | None:
-        """See above. A view that can't be made writable; None outside of `filter_nodes`."""
+        """What earlier filters left feasible, as a view that can't be made writable; None outside of `filter_nodes`."""
         return None if self._standing is None else locked(self._standing)  # few filters ask, and it takes a while
 
     @standing.setter
@@ -176,7 +176,7 @@ class WhatIf(Protocol):
         """Run the filters with what-ifs and nominated pods. `again`: on nodes that passed with other what-ifs."""
 
     def kept(self, key: Hashable, cycle: CycleState, make: Callable[[], T]) -> T:
-        """Return what `make` returned for an earlier pod of which the filters read the same, else what it returns now.
+        """Return what `make` returned for an earlier pod that is the same to the filters, else what it returns now.
 
         Verdicts for these pods differ only where the row of a node, or its nominated pods, changed in the meantime.
         `key`: of what is kept; it differs for pods that the plugin itself treats differently.

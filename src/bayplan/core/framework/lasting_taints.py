@@ -1,4 +1,7 @@
-"""Taints that a controller keeps on a node: their removal doesn't last, and pods that tolerate them don't run."""
+"""Taints that a controller keeps on a node: their removal doesn't last, and pods that tolerate them don't run.
+
+Explanations say why a taint would come back. A hypothetical new node doesn't have the taints of a moment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Objects that a pod's persistent volume claims lack: the claims themselves, storage classes, and volumes."""
+"""Remedies for persistent volume claims that lack something: the claim itself, its storage class, or a volume.
+
+A remedy has the documents to apply, so that a question can try it (`bayplan.core.framework.remedies`). It never changes
+a decision.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The topics of volumes: they tell which pending pods a change of a claim, of a volume or of its users concerns."""
+"""The topics of volumes: they tell which pending pods a change of a claim, of a volume or of its users concerns.
+
+Pods that are rejected alike are attempted one for all, although their claims differ. An event with a topic of a pod
+takes that pod out of its group (`bayplan.core.queue.rejection_groups`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Plugin: the base class of plugins, with the list of all extension points."""
+"""Plugin: the base class of plugins, with the list of all extension points.
+
+A plugin is any object with a name and some of these methods; what it implements decides where it runs. Each method is a
+protocol of its own in `interface.py` or `gangs.py`. Profiles create one instance each, and it is called by one thread.
+"""
 
 from __future__ import annotations
 

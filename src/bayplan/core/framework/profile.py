@@ -115,7 +115,7 @@ class Profile:
         pre_filters, extensions = self.at(Point.PRE_FILTER), interface.PreFilterExtensions
         whole_forms = ((Point.FILTER, interface.FilterNodes), (Point.SCORE, interface.ScoreNodes))
         for name, value in (
-            ("_every", once(self.plugins.values())),
+            ("_every", distinct_plugins(self.plugins.values())),
             ("extended", [plugin for plugin in pre_filters if implements(plugin, extensions)]),
             (
                 "looks_at_each_node",
@@ -168,7 +168,7 @@ class Profile:
                 for point in (Point.PRE_ENQUEUE, Point.FILTER, Point.POST_FILTER, Point.PERMIT)
             }
             # A stand-in may have a PreFilter that its plugin doesn't have.
-            first = [stand_ins[id(each)] for each in once((own, filters))]
+            first = [stand_ins[id(each)] for each in distinct_plugins((own, filters))]
             points[Point.PRE_FILTER] = [
                 each for each in first if takes_part(each, Point.PRE_FILTER) and (each in own or each not in filters)
             ]
@@ -195,7 +195,7 @@ def _for_resizes(plugin: Any) -> Any | None:
     return plugin.for_resizes() if implements(plugin, interface.ForResizes) else plugin
 
 
-def once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
+def distinct_plugins(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
     """Return each plugin of these lists once."""
     return list({id(plugin): plugin for plugins in lists for plugin in plugins}.values())
 

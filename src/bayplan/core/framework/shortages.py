@@ -1,4 +1,7 @@
-"""The statuses of nodes that have too little of one or several resources. Mirrors insufficientResources of fit.go."""
+"""The statuses of nodes that have too little of one or several resources. Mirrors insufficientResources of fit.go.
+
+Nodes that lack the same resources share one status, so that a rejection of 5,000 nodes makes a few statuses.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from bayplan.core.framework.cycle_data import MissingCycleData
 from bayplan.foundations.failures import Failures, described, drop_callers, is_ctrl_c, printable, shown
 
 _INVALID = (InvalidSelector, InvalidQuantity, UndecodableObject)
-"""Errors of objects: whoever wrote the object has to correct it, and no plugin."""
+"""Errors of objects: their authors have to correct them, and no plugin."""
 
 
 class Code(IntEnum):

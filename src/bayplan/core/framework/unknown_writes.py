@@ -6,7 +6,7 @@
           └───────────────────────┘ neither
 
 What an unknown write would change stays assumed: otherwise a device could go to two claims. A read alone doesn't end
-that, because a request can arrive after it. So the same write is sent again, until a reply says what became of it; that
+that, because a request can arrive after it. So the same write is sent again, until a reply says how it ended; that
 holds for the earlier requests, too. A process that loses the lease stops sending, and one that exits with an unknown
 write lets its lease expire, so that late requests have that long to arrive: the next leader doesn't know of them.
 """

@@ -1,6 +1,8 @@
 """Verdicts: the results of the filters for all nodes, as a column.
 
-Each node has an integer code, an index into a table of statuses: there are many nodes, but few distinct statuses.
+Each node has an integer code, an index into a table of statuses (plugin, code, reasons): there are many nodes, but few
+distinct statuses. The message of an unschedulable pod is a `bincount` of it. The first plugin to reject a node counts.
+A rejection is a value; a bug is an exception, which the runner turns into a `PluginError` with the plugin's name.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Verdicts:
 
     @property
     def codes(self) -> Int32:
-        """See above."""
+        """The codes of all nodes, up to date."""
         if self._rejected:
             for index, rejected, offset in self._rejected:
                 # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.

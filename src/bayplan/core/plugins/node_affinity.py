@@ -1,4 +1,8 @@
-"""NodeAffinity: filters nodes by the pod's node selector and required affinity, and scores them by preferred terms."""
+"""NodeAffinity: filters nodes by the pod's node selector and required affinity, and scores them by preferred terms.
+
+Terms that name nodes narrow the nodes down in PreFilter. Each requirement is evaluated once per value of its label
+(`bayplan.core.cluster.node_selection`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""NodePorts: filters out nodes on which a host port of the pod is in use."""
+"""NodePorts: filters out nodes on which a host port of the pod is in use.
+
+The columns and the rule of what conflicts are `bayplan.core.cluster.host_ports`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""VolumeRestrictions: filters out nodes by disks that are mounted there already, and by claims in exclusive use."""
+"""VolumeRestrictions: filters out nodes by disks that are mounted there already, and by claims in exclusive use.
+
+A ReadWriteOncePod claim in use rejects all nodes; a pod of lower priority that uses it may be evicted.
+"""
 
 from __future__ import annotations
 

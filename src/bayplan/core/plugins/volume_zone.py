@@ -1,4 +1,8 @@
-"""VolumeZone: filters out nodes outside the zones and regions of the pod's volumes."""
+"""VolumeZone: filters out nodes outside the zones and regions of the pod's volumes.
+
+Only bound claims have a zone. Zones are labels of volumes, so nodes without any such label accept all volumes, as
+upstream.
+"""
 
 from __future__ import annotations
 

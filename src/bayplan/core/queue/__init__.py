@@ -1,6 +1,8 @@
 """The scheduling queue: active, backoff, unschedulable, gated and in-flight pods.
 
-It is a pure state machine: the current time is an argument of its methods.
+It is a pure state machine: the current time is an argument of its methods. `scheduling_queue.py` has what happens to
+it, `places.py` where pods and groups wait, and `queued_pod.py` a drawing of the places. It belongs to the scheduler's
+thread.
 """
 
 from bayplan.core.queue.hints import QueueProfile

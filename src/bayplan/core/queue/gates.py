@@ -1,4 +1,8 @@
-"""Runs the PreEnqueue plugins, which gate pods. Mirrors runPreEnqueuePlugins."""
+"""Runs the PreEnqueue plugins, which gate pods. Mirrors runPreEnqueuePlugins.
+
+A gated pod is never popped. A plugin that fails gates its pod, too, so that an error can't let a pod pass. PreEnqueue
+is pure: a call changes nothing, and the queue leaves it out where no event concerns the pod.
+"""
 
 from __future__ import annotations
 

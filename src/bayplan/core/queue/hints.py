@@ -1,6 +1,9 @@
 """Decides whether an event requeues a pod, by the events and hints that plugins registered.
 
-Mirrors isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) and buildQueueingHintMap
+Hints, their `topics` and PreEnqueue are pure: an event may ask about only some of the pods, so a plugin that noted the
+event would forget the others. The plugin contract checks that. Where a hint has topics, such as namespaces, resources
+or host ports, it is called only for pods that wait for a topic of the event (`unschedulable.py`). Mirrors
+isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) and buildQueueingHintMap
 (pkg/scheduler/scheduler.go).
 """
 
@@ -141,7 +144,7 @@ class Hints:
         return _concerns_all(event) or rejector in self._match(event) or rejector not in self._registered
 
     def narrowed(self, rejector: Rejector, event: ClusterEvent, old: object, new: object) -> list[Topic] | None:
-        """Return the topics of an event, of which a pod that the plugin rejected must have one; None if it needn't."""
+        """Return the topics of an event. A pod that the plugin rejected must have one of them; None if it needn't."""
         registered = self._narrowing.get(rejector)
         if not registered or _concerns_all(event):
             return None

@@ -1,4 +1,8 @@
-"""Finds the pods of a group that have another message than the group's last attempt."""
+"""The messages of pods that are rejected together: finds those whose message isn't the latest one of their group.
+
+One pod of a group is attempted for all (`bayplan.core.queue.rejection_groups`), so a new message is that of every pod
+in it. A caller takes the outdated pods one by one, at its own rate, and writes their conditions.
+"""
 
 from __future__ import annotations
 

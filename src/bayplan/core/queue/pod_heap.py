@@ -1,4 +1,7 @@
-"""PodHeap: a priority queue of pods and groups that supports removal."""
+"""PodHeap: a priority queue of pods and groups, with removal.
+
+The parts of the queue in which pods wait for a turn are made of these. Entries are found by the uid of their pod.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Unschedulable pods that are rejected for the same reasons: one of them is attempted for all."""
+"""Unschedulable pods that are rejected for the same reasons: one of them is attempted for all.
+
+A group is made of pods with equal `QueuedPod.alike` and the same rejecting plugins. An event asks hints about its
+leader only, and requeues one pod. If that one is rejected as before, the others get its message; if not, the next one
+leads. Pods may differ in their claims and volumes. An event about these separates a pod from its group first, by the
+topics `own` (`bayplan.core.framework.own_volumes`). A thousand equal pods cost an event as much as one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sort key of the queue, from the QueueSort plugin."""
+"""The order of the queue: the sort key of an entry, from the QueueSort plugin.
+
+A key that fails or can't be compared puts its pod last, so that one odd pod doesn't stop the heap.
+"""
 
 from __future__ import annotations
 

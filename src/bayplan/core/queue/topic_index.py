@@ -1,4 +1,7 @@
-"""Pods by topic."""
+"""Finds pods by topic: a namespace, a resource, a host port, or whatever else a hint names.
+
+An event about a topic then asks hints about the pods that wait for it, and about no others.
+"""
 
 from __future__ import annotations
 

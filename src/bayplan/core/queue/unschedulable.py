@@ -1,6 +1,8 @@
 """Pods that wait for an event: unschedulable pods, which plugins rejected, and gated pods.
 
-Mirrors pkg/scheduler/backend/queue/unschedulable_pods.go.
+Both are indexed by the topics that they wait for, so that an event calls hints, or PreEnqueue, for few of them.
+PreEnqueue isn't called either for pods that a plugin names as `still_gated`. Mirrors
+pkg/scheduler/backend/queue/unschedulable_pods.go.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class UnschedulablePods:
     ) -> list[QueuedPod]:
         """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true.
 
-        `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't. `still_gated`:
+        `narrowed`: returns topics; a pod of the plugin must have one of them; None if it needn't. `still_gated`:
         returns the UIDs of gated pods to leave out.
         """
         if not self._rejected and not self._gated:

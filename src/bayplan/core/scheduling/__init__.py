@@ -1,4 +1,10 @@
-"""One attempt: filter, score, select, and preemption if no node is feasible. No I/O, no clock, no global random."""
+"""One attempt: how the scheduler thinks. An attempt takes a unit (a pod or a gang) and returns a plan, as a value.
+
+It reads the state, and changes it only inside what-ifs, which it undoes. No I/O, no clock, no global random numbers.
+`decide` makes a decision where there are no extenders and no queue, as in tests and in conformance. Start at
+`attempt.py`, then `cycle.py` for a pod and `gangs.py` for a gang; `plan.py` and `decision.py` are the results. What
+happens to a plan is decided in `bayplan.core.executor` alone.
+"""
 
 from bayplan.core.scheduling.attempt import Attempt, attempt, decide, run
 from bayplan.core.scheduling.contention import contends

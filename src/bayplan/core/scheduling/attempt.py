@@ -1,6 +1,10 @@
 """attempt: decide one unit, a pod or a gang. It reads the state and never acts; the result is a Plan.
 
-Every driver uses this generator: the service, conformance, benchmarks and tests.
+It is a generator, which changes the state only inside what-ifs that it undoes. It yields what it needs from outside: a
+question for extenders (`bayplan.core.framework.extenders`), the members of a gang that can be attempted now, or a pause
+in which other work may run. Without extenders, the attempt of a single pod never yields. Every driver uses this
+generator: the service, conformance, benchmarks and tests. A bug of a plugin fails the pod's attempt, with the plugin's
+name.
 """
 
 from __future__ import annotations

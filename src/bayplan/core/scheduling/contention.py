@@ -1,4 +1,8 @@
-"""Contention: whether a decision takes what pods could use whose attempts began before and haven't finished."""
+"""Contention: whether a decision takes what other pods could use whose attempts began before and haven't finished.
+
+Pods are placed while the attempt of a slower one pauses. One of lower priority must not take a node, a device or a
+volume from it: then its plan is dropped (`MustWait`), and it waits. In doubt it waits.
+"""
 
 from __future__ import annotations
 

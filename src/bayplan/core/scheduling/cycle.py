@@ -175,7 +175,7 @@ class SchedulingCycle:
             diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
             diagnosis.narrowed_by = outcome.narrowed_by
         diagnosis.verdicts = verdicts = self._filter(run, nodes)
-        if asks or self.options.explain or not len(verdicts.feasible()):  # else nobody asks who rejected some nodes
+        if asks or self.options.explain or not len(verdicts.feasible()):  # else rejections aren't asked for
             for status, _ in verdicts.counts():
                 _blame(diagnosis, status)
         if asks and (yield from self._ask_filter(verdicts, diagnosis)):
@@ -209,7 +209,7 @@ class SchedulingCycle:
     def _score(
         self, decision: Decision, run: PodRun, nodes: Nodes, *, asks: bool
     ) -> Generator[Question, Answer, Scores]:
-        """Score `nodes`, all of which are feasible."""
+        """Score `nodes`, which are all feasible."""
         scores, total = run.score(nodes)
         if asks and len(nodes) > 1:
             answer = yield ExtenderScore(self.pod, nodes)

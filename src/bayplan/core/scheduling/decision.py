@@ -1,4 +1,11 @@
-"""Decision: the outcome of one attempt for one pod, as a value."""
+"""Decision: the outcome of one attempt for one pod, as a value.
+
+    decision.outcome, decision.node     # SCHEDULED on a node, UNSCHEDULABLE with a message, or ERROR
+    decision.scores.total               # one number per feasible node, as long as decision.feasible
+
+It changes nothing. What others make of it are the `Plan` (`bayplan.core.scheduling.plan`), explanations and
+comparisons.
+"""
 
 from __future__ import annotations
 

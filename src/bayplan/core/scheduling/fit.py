@@ -1,4 +1,8 @@
-"""Fit: how much of a gang fits on the nodes, and what to report where too little does."""
+"""Fit: how much of a gang fits on the nodes, and what to report where too little does.
+
+`GangFit` grows while `bayplan.core.scheduling.gangs` tries the members of one placement. `Shortfall` is what is left of
+it in the plan, as a value for messages and questions.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class GangFit:
     `preempt`: members that must preempt first count as placed; the gang waits then. `placement`: the candidate nodes;
     None for all. `placed`, `refused`: the decisions. `held_back`: names of members that cannot be attempted now.
     `refusal`: why no member was tried at all. `elsewhere`: how many members fit in each of the other placements,
-    and `blamed_elsewhere` the plugins that rejected members there. `preemption`: what came of a preemption by
+    and `blamed_elsewhere` the plugins that rejected members there. `preemption`: the result of a preemption by
     the gang as a whole, as a clause of the message. `preempted_for`: uid of the PodGroup that room is made for.
     `before`: what the message is about instead, if room is made: how much fits now.
     """

@@ -1,8 +1,12 @@
 """A gang's attempt: its members are decided one after the other, each with the earlier ones counted on their nodes.
 
-The result is a plan that places enough members or none, and the state is as before. Members are placed greedily, in
-their order: a gang that fits only if an earlier member takes another node is rejected. See docs/gangs.md. Mirrors
-podGroupCycle in pkg/scheduler/schedule_one_podgroup.go.
+Reserve runs under a what-if and is undone with it, by `release` where `unreserve` would have other effects. What
+plugins keep for all members is in `Gang.data`. Where plugins name placements, the gang is tried in each, and the best
+by score is chosen (`bayplan.core.framework.placements`). A plugin that makes room for a gang as a whole
+(`gang_post_filter`) is a generator that asks whether the gang fits without certain pods. The plan places enough members
+or none, and its `shortfall` says which member does not fit; the plugin that named the gang is told (`gang_decided`).
+Members are placed greedily, in their order: a gang that fits only if an earlier member takes another node is rejected.
+See docs/gangs.md. Mirrors podGroupCycle in pkg/scheduler/schedule_one_podgroup.go.
 """
 
 from __future__ import annotations

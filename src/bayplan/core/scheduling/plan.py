@@ -1,4 +1,8 @@
-"""Plan: the result of one attempt, as values. A driver decides what to do with it; the service carries it out."""
+"""Plan: the result of one attempt, as a value. Nothing is changed before the executor carries it out.
+
+A plan has a place for every pod of its unit: placed, refused, or left over. Victims are in `preemptions`. Only
+`bayplan.core.executor.executor` gives a plan effect; conformance and questions just read it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Unit: what one attempt schedules, a pod or a gang."""
+"""Unit: what one attempt schedules, a pod or a gang.
+
+A plugin's `gang_of` names the pods that are placed together. The first plugin in the order of Permit that names a gang
+decides.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class Unit(NamedTuple):
     """A pod, and the gang that must be placed with it, if it has one.
 
     `pod`: the pod whose turn it is. `gang`: the gang as the plugin `named_by` returned it. `pending`: the members that
-    are in the scheduling queue, whichever profile schedules them.
+    are in the scheduling queue, of any profile.
     """
 
     pod: PodInfo

@@ -1,4 +1,9 @@
-"""PodKey: what pods must have in common to share results, made of what the plugins of a profile declare."""
+"""PodKey: what pods must have in common to share results, made of what the plugins of a profile declare.
+
+A plugin declares what it reads of a pod (`sign`), and what its results rest on besides (`rests_on`). Two pods with
+equal values share results; a changed value makes another key. A plugin is unshared if it declares None, `OnlyNow`, or a
+value that is new: it runs for each pod, after the others, so that it doesn't take the sharing of the rest away.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.calling import call
 from bayplan.core.framework.interface import OnlyNow, RestsOn, Sign
-from bayplan.core.framework.profile import Point, Profile, implements, once
+from bayplan.core.framework.profile import Point, Profile, distinct_plugins, implements
 from bayplan.foundations.latest import Latest
 
 _DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
@@ -18,18 +23,18 @@ _RECENT_VALUES = 16
 """For each plugin: the values of `rests_on` that are known to recur."""
 
 Values = tuple[Hashable, ...]
-"""What plugins declare, in the order of the profile; None for one that is apart."""
+"""What plugins declare, in the order of the profile; None for one that is unshared."""
 
 
 class PodKey(NamedTuple):
     """The key of a pod in a profile, in one state of the cluster.
 
-    Pods with equal `apart`, `signature` and `rests_on` get the same verdict and raw score on the same row, now and
-    later, from all plugins but those that are `apart`, which run for each pod. `signature` and `rests_on`: what the
+    Pods with equal `unshared`, `signature` and `rests_on` get the same verdict and raw score on the same row, now and
+    later, from all plugins but those that are `unshared`, which run for each pod. `signature` and `rests_on`: what the
     other plugins declare. `declared`: what all plugins declare.
     """
 
-    apart: frozenset[str]
+    unshared: frozenset[str]
     signature: Values
     rests_on: Values
     declared: tuple[Values, Values]
@@ -44,14 +49,14 @@ class Keys:
     """Makes the keys of pods in one profile."""
 
     def __init__(self, profile: Profile) -> None:
-        deciding = once(map(profile.at, _DECIDING))
+        deciding = distinct_plugins(map(profile.at, _DECIDING))
         self._signing = [plugin for plugin in deciding if implements(plugin, Sign)]
         self._resting = [plugin for plugin in deciding if implements(plugin, RestsOn)]
         self._sign = [plugin.sign for plugin in self._signing]
         self._rests_on = [plugin.rests_on for plugin in self._resting]
         self._signed = len(self._sign) == len(deciding)
         self._recent: list[Latest[Hashable, bool]] = [Latest(_RECENT_VALUES) for _ in self._resting]
-        filters = once(map(profile.at, (Point.PRE_FILTER, Point.FILTER)))
+        filters = distinct_plugins(map(profile.at, (Point.PRE_FILTER, Point.FILTER)))
         self.filtering = frozenset(plugin.name for plugin in filters)
         """The plugins that can reject a pod on a node."""
         self._cache_key = object()
@@ -62,8 +67,8 @@ class Keys:
     def of(self, pod: PodInfo, nodes: Nodes, *, recurring: bool = True) -> PodKey | None:
         """Return the key of a pod; None if a plugin of the profile has no signatures. Raises PluginError.
 
-        `recurring`: whether a plugin is apart if it rests on what no pod rested on lately. Rows that a single pod can
-        use aren't worth keeping.
+        `recurring`: whether a plugin is unshared if it rests on what no pod rested on lately. Rows that only one pod
+        can use aren't worth keeping.
         """
         if not self._signed:
             return None
@@ -84,18 +89,18 @@ class Keys:
         return self._key(signature, values, recurring=recurring)
 
     def _key(self, signature: Values, values: Values, *, recurring: bool) -> PodKey:
-        apart = {plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None}
+        unshared = {plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None}
         new = False
         for place, value in enumerate(values):
             if value == ():
                 continue
             if value is None or isinstance(value, OnlyNow):
-                apart.add(self._resting[place].name)
+                unshared.add(self._resting[place].name)
             elif recurring and not self._recurs(place, value):
-                apart.add(self._resting[place].name)
+                unshared.add(self._resting[place].name)
                 new = True
-        shared, depends = _without(apart, self._signing, signature), _without(apart, self._resting, values)
-        key = PodKey(frozenset(apart), shared, depends, (signature, values))
+        shared, depends = _without(unshared, self._signing, signature), _without(unshared, self._resting, values)
+        key = PodKey(frozenset(unshared), shared, depends, (signature, values))
         if not new:
             self._last = key
         return key
@@ -130,7 +135,7 @@ class Keys:
         return first
 
 
-def of_post_filters(profile: Profile, pod: PodInfo) -> Values | None:
+def post_filter_values(profile: Profile, pod: PodInfo) -> Values | None:
     """Return what the PostFilter plugins read from a pod; None if one doesn't tell. Raises PluginError."""
     plugins = profile.at(Point.POST_FILTER)
     if not all(implements(plugin, Sign) for plugin in plugins):
@@ -144,9 +149,9 @@ def _declared(plugins: Sequence[Any], method: str, point: str, *arguments: Any) 
     return tuple([call(each, point, _hashable, getattr(each, method), *arguments) for each in plugins])
 
 
-def _without(apart: AbstractSet[str], plugins: Sequence[Any], values: Values) -> Values:
-    """Return the values of plugins, with None for those that are apart."""
-    return tuple([None if plugin.name in apart else value for plugin, value in zip(plugins, values, strict=True)])
+def _without(unshared: AbstractSet[str], plugins: Sequence[Any], values: Values) -> Values:
+    """Return the values of plugins, with None for those that are unshared."""
+    return tuple([None if plugin.name in unshared else value for plugin, value in zip(plugins, values, strict=True)])
 
 
 def _hashable(method: Callable[..., Hashable], *arguments: Any) -> Hashable:

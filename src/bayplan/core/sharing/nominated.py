@@ -1,4 +1,8 @@
-"""Verdicts that count nominated pods, kept up to date row by row."""
+"""Verdicts that count nominated pods, kept up to date row by row.
+
+A node with nominated pods is filtered twice, with and without them. That would cost each pod of a key as much as the
+first one. So the verdicts are kept, and only rows are filtered again that changed, or whose nominations did.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """SharedRows: the verdicts and scores of all rows for pods with one key, kept up to date row by row.
 
 Two pods with equal keys get the same verdict and the same raw score on the same row. After a placement, only the rows
-that changed are computed again. Plugins that are apart for these pods run for each pod, after the others.
+that changed are computed again. Plugins that are unshared for these pods run for each pod, after the others.
 """
 
 from __future__ import annotations
@@ -30,69 +30,69 @@ from bayplan.core.sharing.scores import FEW_CHANGES, LatestScores
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
-    """A profile, split into the plugins with results that pods share, and the plugins that run for `each` pod.
+class SplitProfile:
+    """A profile, split into the plugins with results that pods share, and the plugins that run for each pod.
 
-    Filters from the first that is apart run for each pod, because a node's verdict is the first rejection in order.
+    Filters from the first that is unshared run for each pod, because a node's verdict is the first rejection in order.
     """
 
     shared: Profile
-    each: Profile
+    unshared: Profile
 
     @classmethod
-    def of(cls, profile: Profile, apart: frozenset[str]) -> Halves:
-        """Split a profile. `apart`: the names of the plugins whose results are not shared."""
+    def of(cls, profile: Profile, unshared: frozenset[str]) -> SplitProfile:
+        """Split a profile. `unshared`: the names of the plugins whose results are not shared."""
         filters = profile.at(Point.FILTER)
-        first = next((index for index, plugin in enumerate(filters) if plugin.name in apart), len(filters))
+        first = next((index for index, plugin in enumerate(filters) if plugin.name in unshared), len(filters))
         shared: dict[Point, Sequence[Any]] = {Point.FILTER: filters[:first]}
-        each: dict[Point, Sequence[Any]] = {Point.FILTER: filters[first:]}
+        left: dict[Point, Sequence[Any]] = {Point.FILTER: filters[first:]}
         for point in (Point.PRE_FILTER, Point.PRE_SCORE, Point.SCORE):
-            shared[point] = [plugin for plugin in profile.at(point) if plugin.name not in apart]
-            each[point] = [plugin for plugin in profile.at(point) if plugin.name in apart]
-        halves = (Profile(profile.scheduler_name, half, profile.weights) for half in (shared, each))
-        return cls(*halves)
+            shared[point] = [plugin for plugin in profile.at(point) if plugin.name not in unshared]
+            left[point] = [plugin for plugin in profile.at(point) if plugin.name in unshared]
+        split = (Profile(profile.scheduler_name, half, profile.weights) for half in (shared, left))
+        return cls(*split)
 
 
 class SharedRows:
     """What pods with one key share. Make it with `build`, and `refresh` it for each pod.
 
-    `halves`: which plugins are shared. `verdicts`: of all rows, by the shared filters, frozen. `rejection`: the last
+    `split`: which plugins are shared. `verdicts`: of all rows, by the shared filters, frozen. `rejection`: the last
     decision that rejected a pod, a key of the pods that share it, and the version of the state.
     """
 
     __slots__ = (
-        "_apart",
         "_changes",
         "_cycle",
         "_nominated",
         "_reading_pods",
         "_scores",
-        "halves",
+        "_unshared",
         "rejection",
+        "split",
         "verdicts",
     )
 
-    def __init__(self, halves: Halves, cycle: CycleState, verdicts: Verdicts) -> None:
-        self.halves = halves
+    def __init__(self, split: SplitProfile, cycle: CycleState, verdicts: Verdicts) -> None:
+        self.split = split
         self.verdicts = verdicts.freeze()
-        self._apart = frozenset(plugin.name for plugin in halves.each.at(Point.FILTER))
+        self._unshared = frozenset(plugin.name for plugin in split.unshared.at(Point.FILTER))
         self._cycle = cycle
         """What the shared plugins stored for the first such pod."""
         self._changes = RowChanges(verdicts.nodes.table)
-        self._reading_pods = _filters_reading_pods(halves.shared, cycle)
-        self._scores = LatestScores(halves.shared)
+        self._reading_pods = _filters_reading_pods(split.shared, cycle)
+        self._scores = LatestScores(split.shared)
         self._nominated = NominatedVerdicts()
         self.rejection: tuple[Any, Hashable, Hashable] | None = None
 
     @classmethod
-    def build(cls, halves: Halves, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
+    def build(cls, split: SplitProfile, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Filter all rows. None for a pod that PreFilter rejects or narrows to some nodes, and if a filter fails."""
         cycle = CycleState(call=call)
-        outcome = run_pre_filter(halves.shared, cycle, pod, nodes)
+        outcome = run_pre_filter(split.shared, cycle, pod, nodes)
         if outcome.refusal is not None or outcome.names is not None:
             return None
-        verdicts = run_filter(halves.shared, cycle, pod, nodes)
-        return cls(halves, cycle, verdicts) if verdicts.error() is None else None
+        verdicts = run_filter(split.shared, cycle, pod, nodes)
+        return cls(split, cycle, verdicts) if verdicts.error() is None else None
 
     def refresh(self, pod: PodInfo, nodes: Nodes, call: Caller) -> bool:
         """Filter the rows that changed since. Returns False where all rows must be built again."""
@@ -109,7 +109,7 @@ class SharedRows:
         if changes.only_pods and self._reading_pods is not None and len(changed) <= FEW_CHANGES:
             return self._filter_again(*self._reading_pods, pod, nodes, changed)
         rows = np.array(changed, dtype=np.intp)
-        found = run_filter(self.halves.shared, self._cycle, pod, nodes.at(rows))
+        found = run_filter(self.split.shared, self._cycle, pod, nodes.at(rows))
         if found.error() is not None:
             return False
         verdicts = self.verdicts.copy()
@@ -143,14 +143,14 @@ class SharedRows:
         cycle = self._cycle.clone()
         if gang is not None:
             cycle.data[PLACED_WITH] = gang
-        outcome = run_pre_filter(self.halves.each, cycle, pod, nodes)
+        outcome = run_pre_filter(self.split.unshared, cycle, pod, nodes)
         return cycle if outcome.refusal is None and outcome.names is None else None
 
     def filter(self, cycle: CycleState, pod: PodInfo) -> Verdicts:
         """Return the verdicts of all filters on all rows, frozen. Raises PluginError."""
         if not self.filters_apart(cycle) or not len(self.verdicts.feasible()):
             return self.verdicts
-        verdicts = run_filter(self.halves.each, cycle, pod, self.verdicts.nodes, self.verdicts)
+        verdicts = run_filter(self.split.unshared, cycle, pod, self.verdicts.nodes, self.verdicts)
         if len(verdicts.table) == len(self.verdicts.table):  # nothing was rejected
             return self.verdicts
         verdicts.raise_error()
@@ -158,11 +158,11 @@ class SharedRows:
 
     def filters_apart(self, cycle: CycleState) -> bool:
         """Return whether filters run for each pod."""
-        return not self._apart <= cycle.skip_filter
+        return not self._unshared <= cycle.skip_filter
 
     @property
     def nominated(self) -> NominatedVerdicts:
-        """The verdicts with nominated pods, for pods without filters apart."""
+        """The verdicts with nominated pods, for pods without unshared filters."""
         return self._nominated
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Bool | None) -> Int64:
@@ -170,7 +170,7 @@ class SharedRows:
 
         `feasible`: the mask of `nodes` among all rows, if there is one.
         """
-        each = self.halves.each
+        each = self.split.unshared
         total = self.shared_total(cycle, pod, nodes, feasible)
         run_pre_score(each, cycle, pod, nodes)
         for scores in run_score(each, cycle, pod, nodes).values():

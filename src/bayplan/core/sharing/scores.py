@@ -1,4 +1,9 @@
-"""The scores of all rows for pods with one key, each computed when a decision needs it."""
+"""The scores of all rows for pods with one key, each computed when a decision needs it.
+
+A raw score holds for a row until the row changes; where only pods changed, only plugins that read pods run again.
+Normalized scores depend on the set of feasible nodes, so the sums of a few such sets are kept. All arrays are int64,
+with one value per row of the node table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Which features are on: the value that plugins and the API server read their switches from."""
+"""FeatureGates: which features are on: the value that plugins and the API server read their switches from.
+
+    gates_of("1.37").but("SomeGate").enabled("SomeGate")
+
+It is immutable, so two schedulers of two versions run in one process.
+"""
 
 from __future__ import annotations
 

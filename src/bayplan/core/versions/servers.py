@@ -1,4 +1,7 @@
-"""Which version a cluster has, by what its API server says of itself in `/version`."""
+"""Which version a cluster has, by what its API server says of itself in `/version`.
+
+A version that isn't known is followed as the nearest one that is, and a note says so.
+"""
 
 from __future__ import annotations
 

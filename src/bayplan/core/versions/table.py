@@ -65,7 +65,7 @@ class Gate(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChangeState(StrEnum):
-    """What became of a change in Bayplan."""
+    """What Bayplan does about a change."""
 
     FOLLOWED = "followed"
     NOT_APPLICABLE = "not applicable"

@@ -1,4 +1,7 @@
-"""How questions are answered: their statuses, answers at once or as lines, and the first snapshot."""
+"""How questions are answered: their statuses, answers at once or as lines, and the first snapshot.
+
+The same question has the same JSON over serve, MCP and the command line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Asks questions about a source, each only once, in a worker thread, so that the server stays responsive."""
+"""Asking: asks questions about a source, each only once, in a worker thread, so that the server stays responsive.
+
+It owns an Insight, whose World only the worker thread uses. Equal questions about the same version of the cluster share
+one answer. A question ends after a time limit, or when all that asked it are gone.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class EndedError(BaseException):
 class Ending:
     """Ends the work of this thread while it is entered, some time after `over` says that it has to end.
 
-    An EndedError that it raises reaches whoever has entered it; what catches it meanwhile gets another one.
+    An EndedError that it raises reaches the code that has entered it; what catches it meanwhile gets another one.
     """
 
     def __init__(self, over: Callable[[], bool], grace: float = GRACE) -> None:

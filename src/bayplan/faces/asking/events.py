@@ -1,4 +1,7 @@
-"""The events about an object: those of a snapshot, or of the API server, which is asked when a page shows them."""
+"""The events about an object: those of a snapshot, or of the API server, which is asked when a page shows them.
+
+Events aren't watched: a large cluster has thousands a minute.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Replies as JSON: answers, errors of one line, and lines of progress."""
+"""Replies as JSON: answers, errors of one line, and lines of progress.
+
+A client that reads too slowly is dropped, and its question ends.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class UnknownRoute(Exception):
 
 
 class Routes(Generic[T]):
-    """Targets by method and path. A path has variable parts in braces, none of which is empty or has a slash."""
+    """Targets by method and path. A path has variable parts in braces, which are not empty and have no slash."""
 
     def __init__(self, routes: Iterable[tuple[str, str, T]]) -> None:
         self._dispatcher = web.UrlDispatcher()

@@ -1,4 +1,8 @@
-"""The questions that a server answers, in whatever form its clients want the answers."""
+"""The questions that a server answers, in whatever form its clients want the answers.
+
+serve makes operations of them, and assistants make tools. Those about a history or a recording take long, so they have
+a thread of their own.
+"""
 
 from __future__ import annotations
 

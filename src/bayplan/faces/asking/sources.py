@@ -1,4 +1,9 @@
-"""Where the page gets its cluster from: a file that is read again when it changes, or an API server that is watched."""
+"""Source: where a server gets its cluster from: a file that is read again when it changes, or watches of an API server.
+
+A source has a version, which increases with every change, and a snapshot. It lives on the server's event loop, and
+hands out snapshots, which never change, to the worker thread. Without a connection, the last one stays, and the source
+says since when.
+"""
 
 from __future__ import annotations
 
@@ -86,11 +91,11 @@ class FileSource:
 
     @property
     def now(self) -> datetime:
-        """See Source: when the snapshot was taken, if that is known."""
+        """When the snapshot was taken, if that is known; else the time now."""
         return self._snapshot.taken or datetime.now(UTC)
 
     def snapshot(self) -> Snapshot:
-        """See Source."""
+        """Return the snapshot of the last file that could be read."""
         return self._snapshot
 
     async def with_leases(self) -> Snapshot:
@@ -98,11 +103,11 @@ class FileSource:
         return self._snapshot
 
     async def events(self, kind: Kind, key: str, uid: str) -> Events:
-        """See Source."""
+        """Return the events that the snapshot has."""
         return snapshot_events(self._snapshot, kind, key)
 
     async def ready(self) -> None:
-        """See Source."""
+        """Return at once: the file has been read."""
 
     async def run(self) -> None:
         """Read the file again after every change. If that fails, the last good snapshot stays."""
@@ -152,12 +157,12 @@ class ClusterSource:
 
     @property
     def problems(self) -> list[str]:
-        """See Source. While the cluster is lost, that is the only one."""
+        """Why kinds can't be read, one line each; none while the whole cluster is `lost`."""
         return [] if self.lost else [follow.problem for follow in self._follows.values() if follow.problem]
 
     @property
     def lost(self) -> str:
-        """See Source: that is so while neither nodes nor pods, which were known before, can be read."""
+        """Why neither nodes nor pods, which were known before, can be read, and since when; "" if they can."""
         failing = [follow for kind, follow in self._follows.items() if kind in REQUIRED and follow.failing_since]
         if len(failing) < len(REQUIRED):
             return ""
@@ -168,15 +173,15 @@ class ClusterSource:
 
     @property
     def now(self) -> datetime:
-        """See Source."""
+        """The time of this machine."""
         return datetime.now(UTC)
 
     async def events(self, kind: Kind, key: str, uid: str) -> Events:
-        """See Source. The API server is asked each time; the page follows only those events that questions read."""
+        """Ask the API server for the events: the source follows only those that questions read."""
         return await server_events(self._client, kind, key, uid)
 
     def snapshot(self) -> Snapshot:
-        """See Source. Kinds that have not been listed because of an error are its gaps."""
+        """Return the cluster as the watches know it. Kinds that could not be listed are its gaps."""
         if self._cached is None or self._cached[0] != self.version:
             gaps = tuple(
                 Gap(kind, follow.problem, EFFECTS.get(kind, CUSTOM_EFFECT))
@@ -207,11 +212,11 @@ class ClusterSource:
         )
 
     async def ready(self) -> None:
-        """See Source: nodes and pods are listed, and the other kinds are listed or can't be."""
+        """Wait until nodes and pods are listed, and the other kinds are listed or can't be."""
         await self._listed.wait()
 
     async def run(self) -> None:
-        """See Source."""
+        """Follow all kinds until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for kind in self._kinds:
                 follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
@@ -249,11 +254,11 @@ class _Follow(FollowedKind):
         return self._frozen
 
     def decode(self, raw: bytes) -> bytes:
-        """See FollowedKind."""
+        """Return the JSON as a snapshot keeps it."""
         return stored(self.kind, raw)[1]
 
     def put(self, key: str, new: bytes) -> None:
-        """See client.Sink. A heartbeat of a node is no change: large clusters have hundreds per second."""
+        """Keep a new version. A heartbeat of a node is no change: large clusters have hundreds per second."""
         old = self._objects.get(key)
         if old is not None and self.kind is NODE and _HEARTBEAT.sub(b"", old) == _HEARTBEAT.sub(b"", new):
             return
@@ -261,12 +266,12 @@ class _Follow(FollowedKind):
         self._touch()
 
     def removed(self, key: str) -> None:
-        """See client.Sink."""
+        """Forget an object that is gone."""
         self._objects.pop(key, None)
         self._touch()
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See client.Sink. The world reports objects that it can't read; here are only those without a name."""
+        """Ignore an object without a name. The world reports other objects that it can't read."""
 
     def _touch(self) -> None:
         self._frozen = None

@@ -1,4 +1,4 @@
-"""A thread that works for requests, one step at a time. A step has a limit of time, and ends when nobody waits for it.
+"""A thread that works for requests, one step at a time. A step has a time limit, and ends when no request waits.
 
     worker = Worker("questions", longest=30.0)
     answer = await worker.run(lambda progress: insight.fit(objects, progress=progress))
@@ -61,7 +61,7 @@ class Worker:
     ) -> asyncio.Future[T]:
         """Take a step when it is its turn. Its result raises what the step raises, and TooLongError.
 
-        `stop`: set when nobody waits any more. `late`: the message of TooLongError. `tell`: called with the progress.
+        `stop`: set when all requests are gone. `late`: the message of TooLongError. `tell`: called with the progress.
         `renew`: makes again what the step uses, if it was ended where that is in an unknown state; without it, a step
         ends only where it asks its progress. All are called in the thread.
         """

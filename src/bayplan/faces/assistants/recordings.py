@@ -1,4 +1,7 @@
-"""why and replay as tools, about a recording that the user names when the server starts."""
+"""why and replay as tools, about a recording that the user names when the server starts.
+
+A model can't name files or plugins: only what the user named is read and loaded.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ class AskingWhy(Question, frozen=True, kw_only=True):
             return Why((*asked.lines(), *notes), asked.explained(policy, progress))
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan why`."""
         yield from ("why", pod_key(self.pod, self.namespace), *option("--at", self.at))
         yield from (*flag("--evicted", self.about == "eviction"), *flag("--moved", self.about == "moves"))
 
@@ -183,7 +186,7 @@ class Replaying(Question, frozen=True, kw_only=True):
         return None if pod is None else pod_key(pod, self.namespace)
 
     def arguments(self) -> Iterator[str]:
-        """See Question."""
+        """Yield the arguments of `bayplan replay`."""
         yield from ("replay", *option("--until", self.until), *option("--pod", self._key(self.pod)))
         yield from option("--preemption-of", self._key(self.preemption_of))
         yield from option("--config", None if self.configuration is None else CONFIG)
@@ -197,24 +200,24 @@ def recording_questions(recording: NamedRecording) -> Mapping[str, type[Question
         __doc__ = AskingWhy.__doc__
 
         def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:
-            """See Question. The cluster of `insight` doesn't matter, and the answer has no tables to cut."""
+            """The cluster of `insight` doesn't matter, and the answer has no tables to cut."""
             del insight, shown
             return self.within(recording, progress)
 
         def arguments(self) -> Iterator[str]:
-            """See Question."""
+            """Yield the arguments, and the server's recording."""
             yield from (*super().arguments(), "--recording", recording.path, *recording.options)
 
     class AskReplay(Replaying, frozen=True, kw_only=True):
         __doc__ = Replaying.__doc__
 
         def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:
-            """See Question. The cluster of `insight` doesn't matter."""
+            """The cluster of `insight` doesn't matter."""
             del insight
             return self.within(recording, progress, shown)
 
         def arguments(self) -> Iterator[str]:
-            """See Question."""
+            """Yield the arguments, and the server's recording."""
             others = each("--plugin", recording.others if self.with_plugins else ())
             yield from (*super().arguments(), recording.path, *recording.options, *others)
 

@@ -1,4 +1,8 @@
-"""The server: lists the tools, asks the questions that are called, and tells their progress."""
+"""AssistantServer: lists the tools, asks the questions that are called, and tells their progress.
+
+The SDK of the Model Context Protocol has the messages and transports; here is what a tool does. It only reads the
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from bayplan.answers.insight.answers import Progress, QuestionError
 from bayplan.faces.asking.replies import FAILED, ServeError, one_line, telling
 from bayplan.faces.asking.served_questions import ServedQuestions
 from bayplan.faces.assistants.malformed import Wire
-from bayplan.faces.assistants.tools import INSTRUCTIONS, asked, failed, result, tool
+from bayplan.faces.assistants.tools import INSTRUCTIONS, failed, question_from, result, tool
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +62,7 @@ class AssistantServer:
             await context.session.report_progress(steps, message=text)
 
         try:
-            question, form = asked(question_type, call.arguments or {})
+            question, form = question_from(question_type, call.arguments or {})
 
             async def ask(progress: Progress) -> Any:
                 return await self._questions.ask(question, form, progress)

@@ -1,4 +1,8 @@
-"""Answers that are short enough for a model: lists and texts are cut, and what was cut is said."""
+"""Answers that are short enough for a model: lists and texts are cut, and what was cut is said.
+
+Texts of a cluster may be written to mislead a model. An answer with such texts is JSON in ASCII, so that all of it is
+seen.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +53,7 @@ class ShortAnswer:
     json: bool = True
 
 
-def told(answer: Answer, most: int = MOST) -> ShortAnswer:
+def short_answer(answer: Answer, most: int = MOST) -> ShortAnswer:
     """Return the text of the command if it is short, else JSON.
 
     Texts of the cluster could pass for lines of that text, or hide something in it; then, too, it is JSON.

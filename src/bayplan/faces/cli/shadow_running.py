@@ -264,7 +264,7 @@ class ShadowRun:
             self._print(json.dumps(guess) if self.options.output == "json" else each.text)
 
     def _print(self, line: str) -> None:
-        """Print a line. If nobody reads it, that ends the run."""
+        """Print a line. A closed pipe ends the run."""
         try:
             if not self._reader_gone:
                 click.echo(line)

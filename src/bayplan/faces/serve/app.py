@@ -1,4 +1,8 @@
-"""The application: finds the operation of a request, reads its body, and replies with JSON."""
+"""The application: finds the operation of a request, reads its body, and replies with JSON.
+
+It only reads the cluster. The guard lets in requests with the token; the limits of all ports are
+`bayplan.foundations.http_server`'s.
+"""
 
 from __future__ import annotations
 

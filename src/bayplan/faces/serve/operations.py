@@ -1,4 +1,7 @@
-"""The operations of the server: a table from which requests are routed and the OpenAPI document is made."""
+"""The operations of the server: a table from which requests are routed and the OpenAPI document is made.
+
+To add one: an `HttpOperation` in `app.py` or `transaction_operations.py`. Questions are operations without a line here.
+"""
 
 from __future__ import annotations
 

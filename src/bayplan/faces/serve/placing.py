@@ -1,4 +1,8 @@
-"""Places the pods of manifests in a world, many of them quickly: equal pods are expanded and scored together."""
+"""Places the pods of manifests in a world, many of them quickly: equal pods are expanded and scored together.
+
+The nodes are those that one attempt after the other would choose (`bayplan.answers.simulation.replicas`). What was
+placed exists for the steps that follow.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +166,7 @@ class _Batch:
     def _is_alone(self, pod: PodInfo) -> bool:
         """Whether a pod is decided without others, such as those of its gang, and as pods that are equal."""
         known = pod.scheduler_name in self._world.profiles and not pod.node_name
-        return known and self._world.alike(pod) is not None
+        return known and self._world.sharing_key(pod) is not None
 
     def _replicate(self, equal: Sequence[_New]) -> int:
         """Place pods like the first one, which was attempted, with its results. Returns how many were placed so."""

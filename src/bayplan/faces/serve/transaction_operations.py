@@ -1,4 +1,7 @@
-"""The operations of the server that open transactions, use them, and end them."""
+"""The operations of the server that open transactions, use them, and end them.
+
+A transaction is a what-if that stays open between requests (`transactions.py`). All of them share one worker thread.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Addresses of pages. At a moment of a history, they begin with /at/NUMBER, so that all links stay there."""
+"""Addresses of pages. At a moment of a history, they begin with /at/NUMBER, so that all links stay there.
+
+Nothing about a moment is kept in the server or in a cookie: the address says it all.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def root_of(number: int) -> str:
     return f"/at/{number}"
 
 
-def moment_of(address: str) -> tuple[int, str] | None:
+def parse_moment_address(address: str) -> tuple[int, str] | None:
     """Return the number of the moment of an address, and the address without it; None if it has none."""
     found = _AT.fullmatch(address)
     return None if found is None else (int(found[1]), found[2])

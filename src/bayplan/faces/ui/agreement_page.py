@@ -15,7 +15,7 @@ from bayplan.answers.shadow.shown import ShadowReport, because_of, percent, summ
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD
 from bayplan.faces.ui.addresses import at_moment
-from bayplan.faces.ui.app import PageError, Visit
+from bayplan.faces.ui.app import PageError, PageRequest
 
 SHOWN = 100
 """How many differences are listed: the newest."""
@@ -34,7 +34,7 @@ class ListedDifference:
     address: str
 
 
-async def agreement_page(visit: Visit) -> web.Response:
+async def agreement_page(visit: PageRequest) -> web.Response:
     """Return what a shadow has found."""
     if visit.shadow is None:
         raise PageError(HTTPStatus.NOT_FOUND, "there is no shadow: `bayplan ui --shadow FILE` shows what one has found")
@@ -61,7 +61,7 @@ async def agreement_page(visit: Visit) -> web.Response:
     )
 
 
-def _difference(visit: Visit, snapshot: Snapshot, found: ShadowComparison) -> ListedDifference:
+def _difference(visit: PageRequest, snapshot: Snapshot, found: ShadowComparison) -> ListedDifference:
     page, address = f"/pods/{found.pod}", ""
     if visit.moments is not None and visit.moments.covers(found.time):
         address = at_moment(visit.moments.before(found.pod, found.time), page)

@@ -1,4 +1,7 @@
-"""Answers for the page: what a terminal shows, as lines and tables with links to nodes and pods."""
+"""Answers for the page: what a terminal shows, as lines and tables with links to nodes and pods.
+
+So a new question has a page without HTML of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The web application: finds the page of a request, and renders it. htmx asks for parts of the pages again.
 
-A page is a function of a `Visit`, and a line in `routes.py`.
+A page is a function of a `PageRequest`, and a line in `routes.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bayplan.core.api.times import with_zone
 from bayplan.faces.asking.asking import Asking, Question, UnreadError
 from bayplan.faces.asking.routing import Routes, UnknownRoute
 from bayplan.faces.asking.sources import Source
-from bayplan.faces.ui.addresses import at_moment, link, moment_of, root_of, time_text, with_root
+from bayplan.faces.ui.addresses import at_moment, link, parse_moment_address, root_of, time_text, with_root
 from bayplan.faces.ui.filters import UnknownName
 from bayplan.faces.ui.guard import HEADERS, CookieGuard
 from bayplan.faces.ui.moments import MomentSources
@@ -100,7 +100,7 @@ class Application:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        visit = Visit(self, request)
+        visit = PageRequest(self, request)
         try:
             if visit.missing:
                 raise QuestionError(visit.missing)
@@ -121,7 +121,7 @@ class Application:
             log.exception("%s failed", quoted(request.path))
             return visit.error(HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
-    async def _find(self, visit: Visit) -> tuple[Page, Iterable[str]]:
+    async def _find(self, visit: PageRequest) -> tuple[Page, Iterable[str]]:
         """The page of a request, and the parts of its path that are variable. Raises PageError."""
         method = "GET" if visit.request.method == "HEAD" else visit.request.method
         try:
@@ -134,7 +134,7 @@ class Application:
         return page, parts.values()
 
 
-class Visit:
+class PageRequest:
     """A request for a page, with what pages need to answer it."""
 
     def __init__(self, application: Application, request: web.BaseRequest) -> None:
@@ -147,7 +147,7 @@ class Visit:
         """The path without that of a moment, encoded; and why there is no such moment, or ""."""
         self.moment: int | None = None
         """The number of the moment."""
-        if self.moments is not None and (found := moment_of(self.raw_path)) is not None:
+        if self.moments is not None and (found := parse_moment_address(self.raw_path)) is not None:
             self.missing = self.moments.missing(found[0])
             self.moment, self.raw_path = (None if self.missing else found[0]), found[1]
         self.root = "" if self.moment is None else root_of(self.moment)
@@ -260,7 +260,7 @@ class Visit:
 
     def redirect(self, address: str, basket: str | None = None) -> web.Response:
         """Lead to another page of this server, at the same moment. `basket`: what its cookie has from now on."""
-        if self.root and moment_of(address) is None:
+        if self.root and parse_moment_address(address) is None:
             address = f"{self.root}{address}"
         response = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
         if basket is not None:
@@ -276,7 +276,7 @@ def age(moment: str, now: datetime) -> str:
         return moment
 
 
-async def static(_: Visit, name: str) -> web.Response:
+async def static(_: PageRequest, name: str) -> web.Response:
     """Return a file of `static/`."""
     files = {file.name: file for file in _STATIC.iterdir()}
     if name not in files:

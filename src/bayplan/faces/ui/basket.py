@@ -1,4 +1,8 @@
-"""The what-if basket: hypothetical changes as the query of an address, which can be shared and kept in a cookie."""
+"""The what-if basket: hypothetical changes as the query of an address, which can be shared and kept in a cookie.
+
+Entries are written as for `bayplan what-if`, and become its `Changes` (`bayplan.answers.insight.questions.edits`). An
+address may have been written by anyone, so what can't be read is an error of one line, or is ignored.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +82,7 @@ class Basket:
         return Basket(tuple(dict.fromkeys((*self.entries, *other.entries)))[:LARGEST], other.namespace)
 
     def without(self, number: str) -> Basket:
-        """Return the basket without the change of a number, the first of which is 0."""
+        """Return the basket without the change of a number; numbers begin at 0."""
         rest = tuple(entry for index, entry in enumerate(self.entries) if str(index) != number)
         return Basket(rest, self.namespace)
 
@@ -143,7 +147,7 @@ def faulty_entry(insight: Insight, basket: Basket) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class BeforeAfter:
     """The answer about a basket, and the bay plans before and after; both after the pending pods were attempted.
 
     `new`: the nodes that the basket adds.
@@ -155,7 +159,7 @@ class Sides:
     new: frozenset[str]
 
 
-def compare_sides(insight: Insight, basket: Basket, resource: str, progress: Progress = silent) -> Sides:
+def compare_sides(insight: Insight, basket: Basket, resource: str, progress: Progress = silent) -> BeforeAfter:
     """Answer a basket. Raises QuestionError for changes that aren't possible, and Stopped if `progress` does."""
     world, plans = insight.world, list[BayPlan]()
     known, new = frozenset(world.state.table.row_of), frozenset[str]()
@@ -169,4 +173,4 @@ def compare_sides(insight: Insight, basket: Basket, resource: str, progress: Pro
         world, world, insight.snapshot, basket.changes(), insight.seed, insight.limits, observe=draw, progress=progress
     )
     before, after = plans
-    return Sides(answer, before, after, new)
+    return BeforeAfter(answer, before, after, new)

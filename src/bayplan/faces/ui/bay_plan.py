@@ -1,4 +1,8 @@
-"""The bay plan: the nodes of a world as slots in groups, filled by what their pods request of one resource."""
+"""The bay plan: the nodes of a world as slots in groups, filled by what their pods request of one resource.
+
+Numbers are read from the columns of the node table. The browser gets percentages; a workload's colour follows from its
+name, so that it is the same on all pages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page that goes through a history or a recording: the bay plan at a moment, and the steps before and after it."""
+"""The page that goes through a history or a recording: the bay plan at a moment, and the steps before and after it.
+
+Moment n comes after n steps. What would be decided otherwise is looked for in steps of a bounded time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from bayplan.answers.moments.steps import Step, What
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.times import time_meant
 from bayplan.faces.ui.addresses import LONGEST_NUMBER, at_moment, time_text
-from bayplan.faces.ui.app import PageError, Visit
+from bayplan.faces.ui.app import PageError, PageRequest
 from bayplan.faces.ui.bay_plan import BayPlan, bay_plan
 from bayplan.faces.ui.moments import MomentSources
 from bayplan.faces.ui.reports import waiting_pods
@@ -47,7 +50,7 @@ class ListedStep:
     difference: str
 
 
-async def history_page(visit: Visit) -> web.Response:
+async def history_page(visit: PageRequest) -> web.Response:
     """Return the cluster at a moment; with `?time=` or `?seconds=` since the begin, lead to that moment."""
     sources, _ = _chosen(visit)
     if wanted := visit.query.get("time", "").strip():
@@ -57,7 +60,7 @@ async def history_page(visit: Visit) -> web.Response:
     return await _show(visit, sources)
 
 
-async def difference_page(visit: Visit) -> web.Response:
+async def difference_page(visit: PageRequest) -> web.Response:
     """Lead to the moment before the next decision that would be another one, or say that there is none."""
     sources, here = _chosen(visit)
     after = visit.query.get("after", "")
@@ -74,7 +77,7 @@ async def difference_page(visit: Visit) -> web.Response:
     return await _show(visit, sources, f"{note}.", more)
 
 
-async def _show(visit: Visit, sources: MomentSources, note: str = "", more: str = "") -> web.Response:
+async def _show(visit: PageRequest, sources: MomentSources, note: str = "", more: str = "") -> web.Response:
     moments, number = sources.moments, _chosen(visit)[1]
     resource, pace = visit.query.get("resource", "cpu"), visit.query.get("play", "")
 
@@ -152,14 +155,14 @@ def _following(sources: MomentSources, number: int, pace: str) -> int | None:
     return max(number + 1, moments.at(moments.time(number) + length / IN_A_MINUTE))
 
 
-def _chosen(visit: Visit) -> tuple[MomentSources, int]:
+def _chosen(visit: PageRequest) -> tuple[MomentSources, int]:
     """The moments, and the number of the chosen one. Raises PageError."""
     if visit.moments is None or visit.moment is None:
         raise PageError(HTTPStatus.NOT_FOUND, "there is no history: `bayplan ui --from` shows one, or a recording")
     return visit.moments, visit.moment
 
 
-def _to(visit: Visit, number: int) -> web.Response:
+def _to(visit: PageRequest, number: int) -> web.Response:
     kept = {name: visit.query[name] for name in ("resource",) if visit.query.get(name)}
     return visit.redirect(at_moment(number, f"/history?{urlencode(kept)}" if kept else "/history"))
 

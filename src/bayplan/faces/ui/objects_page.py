@@ -8,14 +8,14 @@ from aiohttp import web
 
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.faces.ui.about import about, document_of, kind_of
-from bayplan.faces.ui.app import Visit
+from bayplan.faces.ui.app import PageRequest
 from bayplan.faces.ui.object_yaml import object_yaml
 
 LARGEST_YAML = 128 * 1024
 """Bytes of an object, as JSON, that is shown as YAML, which takes a second."""
 
 
-async def object_page(visit: Visit, resource: str, *key: str) -> web.Response:
+async def object_page(visit: PageRequest, resource: str, *key: str) -> web.Response:
     """Return all that is known of an object. The page isn't refreshed, so that it can be read and copied."""
     snapshot, full_key = await visit.snapshot(), "/".join(key)
     kind = kind_of(snapshot, resource)

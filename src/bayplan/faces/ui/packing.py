@@ -1,4 +1,4 @@
-"""Changes as text that fits in an address and a cookie, and read from there, where anybody may have written it."""
+"""Changes as text that fits in an address and a cookie, and read from there, where anyone may have written it."""
 
 from __future__ import annotations
 

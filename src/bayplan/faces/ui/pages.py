@@ -10,7 +10,7 @@ from bayplan.answers.insight.questions.explain import Explanation
 from bayplan.answers.insight.questions.why_not import WhyNot
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.faces.ui.about import about
-from bayplan.faces.ui.app import Visit
+from bayplan.faces.ui.app import PageRequest
 from bayplan.faces.ui.bay_plan import BayPlan, bay_plan
 from bayplan.faces.ui.filters import check_namespace
 from bayplan.faces.ui.packing import packed
@@ -25,7 +25,7 @@ WAITING_SHOWN = 24
 """The most pending pods to show next to the plan."""
 
 
-async def plan_page(visit: Visit) -> web.Response:
+async def plan_page(visit: PageRequest) -> web.Response:
     """Return the bay plan and the list of pending pods; with `?namespace=`, only its pods count."""
     resource, by = visit.query.get("resource", "cpu"), visit.query.get("by", "").strip()
     namespace = visit.query.get("namespace", "").strip()
@@ -50,7 +50,7 @@ async def plan_page(visit: Visit) -> web.Response:
     )
 
 
-async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
+async def pod_page(visit: PageRequest, namespace: str, name: str) -> web.Response:
     """Return the explanation of a pod; with `?node=`, also what keeps it from that node."""
     key, node = f"{namespace}/{name}", visit.query.get("node", "").strip()
 
@@ -84,14 +84,14 @@ async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
     )
 
 
-async def node_page(visit: Visit, name: str) -> web.Response:
+async def node_page(visit: PageRequest, name: str) -> web.Response:
     """Return what is on a node, and which pending pods it rejects."""
     found = await visit.ask(("node", name), lambda insight, progress: node_report(insight, name, progress))
     known = about(await visit.snapshot(), NODE, name)
     return visit.page("node.html", node=found, about=known, every=POD_PAUSE, title=f"Node {name}")
 
 
-async def search_page(visit: Visit) -> web.Response:
+async def search_page(visit: PageRequest) -> web.Response:
     """Return the nodes and pods of a name. A single one is opened at once, unless htmx asks as the user types."""
     text = visit.query.get("q", "")
     hits = await visit.ask(("search", text), lambda insight, _: search(insight, text))

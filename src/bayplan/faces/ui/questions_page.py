@@ -1,4 +1,7 @@
-"""The pages of questions that have a form and an answer of lines and tables: one template for all of them."""
+"""The pages of questions that have a form and an answer of lines and tables: one template for all of them.
+
+A form's fields are the parameters of the question. To add one: a line in `QUESTIONS`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from bayplan.answers.insight.question_parameters import pod_key
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.labels import InvalidSelector, parse_label_selector
 from bayplan.faces.ui.answer_parts import Grid, TextLine, parts_of
-from bayplan.faces.ui.app import PageError, Visit
+from bayplan.faces.ui.app import PageError, PageRequest
 from bayplan.foundations.manifest_files import ManifestError, objects_in, yaml_documents
 
 ROWS = 200
@@ -220,12 +223,12 @@ QUESTIONS: Mapping[str, Asked] = {
 """last part of its address -> question"""
 
 
-async def questions_page(visit: Visit) -> web.Response:
+async def questions_page(visit: PageRequest) -> web.Response:
     """Return the list of these questions."""
     return visit.page("questions.html", questions=QUESTIONS, every=0, title="Questions")
 
 
-async def question_page(visit: Visit, name: str) -> web.Response:
+async def question_page(visit: PageRequest, name: str) -> web.Response:
     """Return the form of a question, and its answer once the form was sent."""
     question = QUESTIONS.get(name)
     if question is None:

@@ -10,7 +10,7 @@ from bayplan.answers.insight.answers import Progress
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.questions.freeing import Freeing, freeing
 from bayplan.answers.insight.questions.pending import PendingPods
-from bayplan.faces.ui.app import Visit
+from bayplan.faces.ui.app import PageRequest
 from bayplan.faces.ui.filters import check_namespace
 from bayplan.faces.ui.packing import packed
 from bayplan.faces.ui.pages import FEW_NODES
@@ -32,7 +32,7 @@ class _Queue(NamedTuple):
     namespaces: list[str]
 
 
-async def queue_page(visit: Visit) -> web.Response:
+async def queue_page(visit: PageRequest) -> web.Response:
     """Return the pending pods by cause, of a namespace or of all."""
     namespace = visit.query.get("namespace", "").strip()
 
@@ -59,7 +59,7 @@ async def queue_page(visit: Visit) -> web.Response:
     )
 
 
-async def freeing_page(visit: Visit) -> web.Response:
+async def freeing_page(visit: PageRequest) -> web.Response:
     """Return the single changes that place the most pending pods: the part of the queue that takes longest."""
     namespace = visit.query.get("namespace", "").strip()
 

@@ -1,4 +1,7 @@
-"""The parts of the pages about a pod, a node and a search that are not answers of `bayplan.insight`."""
+"""The parts of the pages about a pod, a node and a search that are not answers of `bayplan.insight`.
+
+They are made in the worker thread, from the world, as answers are.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,7 @@ def waiting_pods(world: World, namespace: str = "") -> list[PodInfo]:
 
 def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[RejectedPods, ...], int]:
     """Compare the pending pods with a node; of equal pods only one. Returns also how many sorts are left out."""
-    sorts = grouped((world.alike(pod) or key, pod) for key, pod in sorted(world.pending.items()))
+    sorts = grouped((world.sharing_key(pod) or key, pod) for key, pod in sorted(world.pending.items()))
     largest = sorted(sorts.values(), key=len, reverse=True)
     found: list[RejectedPods] = []
     for pods in largest[:SORTS_OF_PODS]:

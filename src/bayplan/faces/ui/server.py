@@ -1,4 +1,7 @@
-"""Serves the page: the web server, the source and the worker thread, until the caller stops it."""
+"""Serves the page: the web server, the source and the worker thread, until the caller stops it.
+
+The event loop has the web server and the watches; only the worker thread touches the World.
+"""
 
 from __future__ import annotations
 

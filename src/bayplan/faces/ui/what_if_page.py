@@ -13,12 +13,12 @@ from aiohttp import web
 
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.questions.comparing import summary
-from bayplan.faces.ui.app import PageError, Visit
+from bayplan.faces.ui.app import PageError, PageRequest
 from bayplan.faces.ui.basket import LONGEST, REPLACE_ALL, TITLES, Basket, compare_sides, faulty_entry
 from bayplan.faces.ui.pages import FEW_NODES, LARGE_PAUSE
 
 
-async def what_if_page(visit: Visit) -> web.Response:
+async def what_if_page(visit: PageRequest) -> web.Response:
     """Return the cluster after a basket of changes, next to today's."""
     kept, shown = Basket.read(visit.basket), Basket.of(visit.items)
     if kept.entries and not shown.entries:
@@ -53,7 +53,7 @@ async def what_if_page(visit: Visit) -> web.Response:
     )
 
 
-async def change_basket(visit: Visit) -> web.Response:
+async def change_basket(visit: PageRequest) -> web.Response:
     """Change the basket that a form shows, by default the kept one; keep it, and lead to its page.
 
     The form has new changes, or `take_out` with the number of a change, which new ones replace, or `empty`.

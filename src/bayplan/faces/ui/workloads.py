@@ -1,4 +1,7 @@
-"""The workloads of a cluster: how many pods each of them wants and has, and the pods of one."""
+"""The workloads of a cluster: how many pods each of them wants and has, and the pods of one.
+
+A Deployment's ReplicaSets and a CronJob's Jobs are not workloads of their own. An odd object costs itself only.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from bayplan.answers.insight.answers import Progress
 from bayplan.answers.insight.insight import Insight
-from bayplan.faces.ui.app import Visit
+from bayplan.faces.ui.app import PageRequest
 from bayplan.faces.ui.filters import check_namespace
 from bayplan.faces.ui.workloads import WorkloadRow, workload_report, workload_rows
 
@@ -17,7 +17,7 @@ WORKLOAD_PAUSE = 5
 """Seconds between two checks for changes."""
 
 
-async def workloads_page(visit: Visit) -> web.Response:
+async def workloads_page(visit: PageRequest) -> web.Response:
     """Return the workloads of a namespace or of all, of a kind, and with a text in their names."""
     namespace, kind, text = (visit.query.get(name, "").strip() for name in ("namespace", "kind", "name"))
 
@@ -45,7 +45,7 @@ async def workloads_page(visit: Visit) -> web.Response:
     )
 
 
-async def workload_page(visit: Visit, namespace: str, kind: str, name: str) -> web.Response:
+async def workload_page(visit: PageRequest, namespace: str, kind: str, name: str) -> web.Response:
     """Return the pods of a workload, and why the rest isn't there."""
     found = await visit.ask(
         ("workload", namespace, kind, name),

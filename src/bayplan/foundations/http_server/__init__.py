@@ -1,6 +1,6 @@
-"""The HTTP server behind all ports: aiohttp, with limits on what clients can use.
+"""The HTTP server behind all ports: aiohttp, with limits on connections, times and bodies.
 
-Start reading at `server.py`.
+Start reading at `server.py`. It imports no other package of Bayplan.
 """
 
 from typing import TYPE_CHECKING

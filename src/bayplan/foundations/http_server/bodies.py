@@ -1,4 +1,7 @@
-"""The bodies of requests. A body is read, and inflated, only where a handler asks for it, and within limits."""
+"""The bodies of requests. A body is read, and inflated, only where a handler asks for it, and within limits.
+
+All bodies in memory count together, so that many large ones are refused before memory is short.
+"""
 
 from __future__ import annotations
 

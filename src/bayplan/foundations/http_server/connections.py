@@ -1,4 +1,8 @@
-"""The connections of a server: those that serve a request, and those that wait for one."""
+"""The connections of a server: those that serve a request, and those that wait for one.
+
+Their number is limited. When it is reached, the connection that has waited longest is closed; a client that is slow
+with a header or body is dropped.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ class Connections(web.Server):
             keepalive_timeout=self.limits.idle,
             lingering_time=self.limits.rest,
             read_bufsize=_BUFFER,
-            auto_decompress=False,  # else aiohttp inflates every body, also those that nobody reads
+            auto_decompress=False,  # else aiohttp inflates every body, also those that no handler reads
             access_log=None,
             logger=self._log,
         )

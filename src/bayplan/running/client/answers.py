@@ -1,4 +1,8 @@
-"""Decodes the responses to lists and watches. The objects inside are decoded by a function of the caller."""
+"""Decodes the responses to lists and watches. The objects inside are decoded by a function of the caller.
+
+An object that can't be decoded is the caller's to skip; a response that isn't one of the API is an error of the
+request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The client: the typed verbs of the Kubernetes API, retries and errors, over any transport."""
+"""Client: the typed verbs of the Kubernetes API, retries and errors, over any transport.
+
+A request is sent again only if the server surely hasn't processed it, or if it is a GET. Whether a lost write was
+carried out is left to the caller: `TransportError.sent` says if it may have been.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The errors of requests."""
+"""The errors of requests: refused by the server, without a complete response, or not sent at all.
+
+`ApiError` has the server's words. `TransportError.sent` tells a write that may have been carried out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""HTTP: requests over `connections`, streams over aiohttp, with every failure raised as TransportError."""
+"""HTTP: requests over `connections`, streams over aiohttp, with every failure raised as TransportError.
+
+A scheduler sends two small requests a pod. `connections.py` only sends a request and waits for its whole response, at a
+third of aiohttp's CPU. Watches are streams, and proxies are left to aiohttp.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +85,7 @@ class HttpClient(Client):
 class HttpTransport:
     """Sends requests over HTTP: over `ConnectionPool`, but streams and requests through a proxy over aiohttp.
 
-    A request may take `request_timeout` seconds, of which connecting may take `connect_timeout`. A server that sends
+    A request may take `request_timeout` seconds, and connecting for it `connect_timeout`. A server that sends
     nothing for `idle_timeout` seconds counts as unreachable. At most `max_connections` requests run at once, not
     counting streams. `qps` limits the requests per second (0: no limit);
     `burst` requests may go at once before the limit applies. `observer` is notified of every request.
@@ -135,11 +139,11 @@ class HttpTransport:
 
     @property
     def identity(self) -> str:
-        """See Transport."""
+        """The credentials in use and where they come from, without secrets."""
         return f"sent: {self.access.credentials}; {self.access.source}"
 
     async def send(self, request: ApiRequest) -> Response:
-        """See Transport."""
+        """Send a request once, or again after a 401 with other credentials. Raises TransportError or ConfigError."""
         await self._wait_for_turn(request.method)
         if request.stream:
             return await self._stream(request)
@@ -150,7 +154,7 @@ class HttpTransport:
             return await self._exchange(request)
 
     async def close(self) -> None:
-        """See Transport."""
+        """Close all connections, those of streams included."""
         self._closed = True
         await self._connections.close()
         if self._session is not None:

@@ -1,5 +1,7 @@
 """ListWatch: follows all objects of a kind by list and watch, and survives failures of the API server.
 
+A watch that is silent for too long is replaced (IDLE_SECONDS): its connection may be half-open. The watch of a kind
+that doesn't change asks the server to end before that, because bookmarks come once a minute and before a watch ends.
 Mirrors the list and watch of client-go's tools/cache/reflector.go.
 """
 
@@ -89,13 +91,13 @@ class ListWatch(Generic[T]):
           └────────┴── 410 Gone, a malformed event, or a server whose versions have gone back
 
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
-    retried without end, with `backoff`, of which a server that is away gets only the first waits (AWAY), and not before
+    retried without end, with `backoff`; a server that is away gets only its first waits (AWAY), and not before
     the server's Retry-After. `decode` makes an object from its JSON (default: `kind.type`). With `look_for_kind`, a
     server that lacks the kind counts as one without objects, and is asked again after that many seconds, because a
     custom resource may be defined or deleted later. Where it has one of the `older` versions of the kind instead, that
     one is followed. A silent watch is replaced after `idle_seconds`. `failures` records handlers that fail.
     `report_failure` reports requests that fail (default: a warning for each), and `report_list` that all objects of a
-    complete list were reported. `clock` returns seconds, and is that of whoever follows: in virtual time,
+    complete list were reported. `clock` returns seconds, and is the caller's: in virtual time,
     other tasks have their turn at the same changes on every machine. `sleep` and `rng` are for tests.
     """
 

@@ -1,4 +1,7 @@
-"""Which kinds a client may not list or watch, and the RBAC objects that would allow it."""
+"""Which kinds a client may not list or watch, and the RBAC objects that would allow it.
+
+The API server is asked (SelfSubjectAccessReview), so that a user sees all that is missing at once.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Reflector(ListWatch[T]):
         return self._store
 
     def put(self, key: str, new: T) -> None:
-        """See Sink."""
+        """Store an object, and tell the handler whether it is new."""
         old = self._store.get(key)
         self._store[key] = new
         if old is None:
@@ -58,9 +58,9 @@ class Reflector(ListWatch[T]):
             self._handler.updated(old, new)
 
     def removed(self, key: str) -> None:
-        """See Sink."""
+        """Remove an object, and give its last version to the handler."""
         self._handler.deleted(self._store.pop(key))
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See Sink."""
+        """Tell the handler. The last good version stays in the store."""
         self._handler.undecodable(raw, error)

@@ -17,7 +17,7 @@ import aiohttp
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config.types import Extender
-from bayplan.core.executor.extenders import have_a_say
+from bayplan.core.executor.extenders import are_asked
 from bayplan.core.framework.extenders import (
     Answer,
     ExtenderError,
@@ -65,9 +65,9 @@ class HttpExtenders:
         """Whether any extender needs whole nodes instead of names."""
         return any((each.filters or each.prioritizes) and not each.knows_nodes for each in self._extenders)
 
-    def have_a_say(self, pod: PodInfo) -> bool:
+    def are_asked(self, pod: PodInfo) -> bool:
         """Whether any extender filters, prioritizes or preempts for this pod."""
-        return have_a_say(self._configured, pod)
+        return are_asked(self._configured, pod)
 
     async def answer(self, question: Question) -> Answer:
         """The combined answer of all extenders to a question of a scheduling cycle. Raises ExtenderError."""

@@ -1,4 +1,7 @@
-"""Assembles an extender, and starts and stops its parts in order."""
+"""Assembles an extender, and starts and stops its parts in order.
+
+Its state belongs to the event loop's thread. It serves health checks at once, and other requests once it has synced.
+"""
 
 from __future__ import annotations
 

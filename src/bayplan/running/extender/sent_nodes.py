@@ -1,4 +1,7 @@
-"""The nodes of an extender without a connection to the cluster: those in requests, without their pods."""
+"""The nodes of an extender without a connection to the cluster: those in requests, without their pods.
+
+Each version of a node is read once, and kept for the requests that follow.
+"""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def _reason(status: Status) -> str:
 
 
 def _candidates(args: ExtenderPreemptionArgs) -> dict[str, MetaVictims]:
-    """The victims by node, as uids, in whichever form the request has them."""
+    """The victims by node, as uids. A request has them in one of two forms."""
     if args.NodeNameToMetaVictims is not None:
         return args.NodeNameToMetaVictims
     if args.NodeNameToVictims is None:

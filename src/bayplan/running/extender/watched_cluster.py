@@ -1,4 +1,7 @@
-"""The state of an extender with a connection to the cluster: nodes, pods and other objects that plugins use."""
+"""The state of an extender with a connection to the cluster: nodes, pods and other objects that plugins use.
+
+It is kept by the same handlers as a scheduler's (`bayplan.core.executor.handlers`), but has no queue.
+"""
 
 from __future__ import annotations
 

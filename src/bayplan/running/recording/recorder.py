@@ -335,8 +335,8 @@ class _RecordedExtenders:
     def want_nodes(self) -> bool:
         return self._extenders.want_nodes
 
-    def have_a_say(self, pod: PodInfo) -> bool:
-        return self._extenders.have_a_say(pod)
+    def are_asked(self, pod: PodInfo) -> bool:
+        return self._extenders.are_asked(pod)
 
     async def answer(self, question: Question) -> Answer:
         try:

@@ -1,4 +1,7 @@
-"""What of a plan is recorded and compared."""
+"""What of a plan is recorded and compared: the decisions with all that follows from them.
+
+Plans aren't inputs: a replay makes them again, and two summaries are equal if the decisions are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The queue and the executor of a recorded scheduler: whose turn it is, and which attempts are repeated."""
+"""The queue and the executor of a recorded scheduler: whose turn it is, and which attempts are repeated.
+
+Both decide as usual, and note it. A replay without a checkpoint finds the turns itself, and compares.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ class RecordedQueue(SchedulingQueue):
         self._recorder = recorder
 
     def pop(self, now: float) -> QueuedPod | None:
-        """See SchedulingQueue."""
+        """Return the next pod, and note which one."""
         self._recorder.asking(now)
         queued = super().pop(now)
         self._recorder.popped(queued, now)
         return queued
 
     def take(self, uid: str, now: float, *, joins: bool = True) -> QueuedPod | None:
-        """See SchedulingQueue. A pod that joins an attempt is asked for by the attempt."""
+        """Take a pod, and note an attempt that is repeated. A pod that joins one is asked for by the attempt."""
         queued = super().take(uid, now, joins=joins)
         if not joins:
             self._recorder.popped(queued, now, again=True)
@@ -43,7 +46,7 @@ class RecordedExecutor(Executor):
         self._recorder = recorder
 
     async def schedule(self, queued: QueuedPod, attempts: AttemptDriver, pause: Pause = no_pause) -> Plan | None:
-        """See Executor."""
+        """Attempt a pod and carry the plan out, and note whether the attempt gave way."""
         self._recorder.attempting()
         try:
             return await super().schedule(queued, attempts, pause)

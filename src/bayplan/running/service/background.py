@@ -1,4 +1,8 @@
-"""Background work of plugins."""
+"""Background work of plugins: `background` methods, and what they start with `handle.start`.
+
+Each runs in a task of the scheduler's event loop. A `background` method is restarted after an error. Started work is
+finished on exit, for a bounded time.
+"""
 
 from __future__ import annotations
 

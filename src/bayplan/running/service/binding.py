@@ -1,4 +1,10 @@
-"""Binds pods through the API server: PreBind, which a preemption can cancel, and Bind, until its outcome is known."""
+"""ApiBinder: binds pods through the API server, until the outcome is known.
+
+It implements the binder of `bayplan.core.executor.ports`: PreBind, which a preemption can cancel, then Bind. A reply
+that is lost leaves a write unknown: the pod stays assumed, is read, and the write is sent again, until a reply or the
+object says how it ended (`bayplan.core.framework.unknown_writes`). Without the lease, or for a node that is gone, it
+isn't repeated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Records events about pods (events.k8s.io/v1); identical ones become a series. Mirrors client-go's tools/events."""
+"""Records events about pods (events.k8s.io/v1); identical ones become a series. Mirrors client-go's tools/events.
+
+Events are a stream: when the API server is too slow, they are dropped and counted, and decisions don't wait for them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 from bayplan.core.api.kinds import EVENT, POD
 from bayplan.core.api.times import rfc3339_micro
-from bayplan.core.executor.ports import Regarding
+from bayplan.core.executor.ports import EventSubject
 from bayplan.foundations.clock import Clock
 from bayplan.foundations.failures import Failures
 from bayplan.running.client.client import Client
@@ -63,7 +66,7 @@ class EventRecorder:
         """How many seconds ago the oldest event was recorded that is not written yet; 0 if all are written."""
         return self._writer.lag
 
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str) -> None:
+    def record(self, pod: EventSubject, controller: str, event_type: str, reason: str, action: str, note: str) -> None:
         """Record an event about a pod. `controller` is the scheduler's name."""
         key = (event_type, reason, action, controller, pod.namespace, pod.name, pod.uid, pod.resource_version, note)
         known = self._recorded.get(key)

@@ -1,4 +1,8 @@
-"""Evicts victims through the API server: their status says why, and then they are deleted."""
+"""ApiEvictor: evicts victims through the API server. Their status says why, and then they are deleted.
+
+It implements the evictor of `bayplan.core.executor.ports`. A victim that is gone already counts as evicted; a failure
+is reported, and the preemptor is retried.
+"""
 
 from __future__ import annotations
 

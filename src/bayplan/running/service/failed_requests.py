@@ -1,4 +1,7 @@
-"""Requests of plugins to the API server that fail: they are no bugs of the plugin."""
+"""Requests of plugins to the API server that fail: they are no bugs of the plugin.
+
+Such a failure is told in the server's words, without a traceback, and may leave a write whose outcome is unknown.
+"""
 
 from __future__ import annotations
 

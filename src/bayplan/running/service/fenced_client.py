@@ -1,4 +1,8 @@
-"""A client that writes only while this process leads: the last safeguard against two active schedulers."""
+"""FencedClient: a client that writes only while this process leads: the last safeguard against two active schedulers.
+
+It asks the election's thread at each write. So it holds even if the scheduler's event loop is blocked, and doesn't know
+yet that the lease is lost.
+"""
 
 from __future__ import annotations
 

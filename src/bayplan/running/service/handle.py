@@ -1,4 +1,8 @@
-"""The handle that plugins of a running scheduler get."""
+"""SchedulerHandle: the handle that plugins of a running scheduler get.
+
+It belongs to the scheduler's event loop. Kinds that plugins ask for while they are made are watched; after `freeze`,
+a new kind is an error. Its counterpart without a scheduler is `bayplan.answers.simulation.handle`.
+"""
 
 from __future__ import annotations
 

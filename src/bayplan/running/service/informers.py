@@ -1,4 +1,8 @@
-"""What the service does with watched objects: the handlers of the executor, and reports of what cannot be decoded."""
+"""What the service does with watched objects: the handlers of the executor, and reports of what cannot be decoded.
+
+An object that can't be decoded costs itself only. A pending pod of this scheduler gets an event; a node keeps its last
+version.
+"""
 
 from __future__ import annotations
 

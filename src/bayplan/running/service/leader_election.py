@@ -1,4 +1,8 @@
-"""The leader election of a scheduler, in a thread of its own."""
+"""The leader election of a scheduler, in a thread of its own, with an event loop and a client of its own.
+
+A leader stops within the renew deadline after its last renewal, by a monotonic clock, also while a plugin blocks the
+scheduler. `leads` may be asked by any thread. The protocol itself is `bayplan.running.client.leader_election`.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ class ElectionThread:
         return self._elector is not None and self._elector.leads()
 
     def let_expire(self) -> None:
-        """See Leadership. The next leader begins only once the lease has expired."""
+        """Don't release the lease at the end: the next leader begins only once it has expired."""
         log.warning(
             "a write whose reply was lost may still be carried out: the lease is not released, and expires by itself"
         )

@@ -1,4 +1,8 @@
-"""Reads state that belongs to an event loop from other threads."""
+"""LoopReader: lets other threads read state that belongs to an event loop.
+
+The cluster state and the queue have no locks: only the scheduler's thread touches them. The endpoints' thread asks
+here, and waits for a bounded time.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Writes the status of pending pods: the PodScheduled condition and the nominated node.
 
-Mirrors updatePod in pkg/scheduler/schedule_one.go. The latest value wins: it replaces an older one that is not written
-yet, and it is retried until the API server accepts it.
+The latest value wins: it replaces an older one that is not written yet, and it is retried until the API server accepts
+it. It is compared with the value that was sent last, until the watch has reported that one. Mirrors updatePod in
+pkg/scheduler/schedule_one.go.
 """
 
 from __future__ import annotations

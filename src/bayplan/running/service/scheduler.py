@@ -1,4 +1,11 @@
-"""Assembles a running scheduler from its parts, and starts and stops them in order."""
+"""Scheduler: assembles a running scheduler from its parts, and starts and stops them in order.
+
+    scheduler = Scheduler(client, build_profiles, Settings(), Peers())
+    await scheduler.run(stop)             # until `stop` is set; then in-flight bindings are finished
+
+First all kinds are listed, then it waits for the lease if there is one, then it schedules (`loop.py`). It is used for
+one run. Its state and queue belong to the thread of its event loop. Several schedulers can live in one process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Services: what a scheduler on an API server works with."""
+"""Services: what a scheduler on an API server works with: client, clock, metrics, writers and tasks.
+
+`ports()` are those of the executor: real time, and requests to the API server. A simulation's are
+`bayplan.answers.simulation.ports`.
+"""
 
 from __future__ import annotations
 

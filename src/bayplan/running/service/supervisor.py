@@ -1,4 +1,8 @@
-"""The owner of a scheduler's background tasks. None of them ends unnoticed, and none ends the process."""
+"""Supervisor: owns a scheduler's background tasks. None of them ends unnoticed, and none ends the process.
+
+Writers, watches, the cache debugger and the plugins' background methods run here. What fails is recorded
+(`bayplan.foundations.failures`) and restarted. The scheduling loop is not among them: if it ends, the process exits.
+"""
 
 from __future__ import annotations
 

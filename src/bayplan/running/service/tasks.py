@@ -1,4 +1,7 @@
-"""Tasks that each belong to one pod: its binding, or the eviction of its victims."""
+"""Tasks that each belong to one pod: its binding, or the eviction of its victims.
+
+A task that fails is recorded, and affects no other pod. On exit they are finished for a bounded time, then cancelled.
+"""
 
 from __future__ import annotations
 

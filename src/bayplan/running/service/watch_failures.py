@@ -1,4 +1,7 @@
-"""Reports failed lists and watches of all kinds together: a message per cause, and all missing permissions at once."""
+"""Reports failed lists and watches of all kinds together: a message per cause, and all missing permissions at once.
+
+When a server is gone, dozens of watches fail within a second; one line says so, and is repeated while it lasts.
+"""
 
 from __future__ import annotations
 

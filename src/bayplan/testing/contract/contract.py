@@ -1,4 +1,8 @@
-"""check_contract: checks a plugin on random clusters, and reports the smallest cluster in which a check fails."""
+"""check_contract: checks a plugin on random clusters, and reports the smallest cluster in which a check fails.
+
+Hypothesis draws the clusters, with the strings that the plugin looks for (`words.py`). A plugin whose answers never
+differ is reported, too: its checks would mean nothing.
+"""
 
 from __future__ import annotations
 

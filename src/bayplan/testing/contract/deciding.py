@@ -1,4 +1,7 @@
-"""Promises about verdicts and scores: their types, and that they depend only on a plugin's inputs."""
+"""Promises about verdicts and scores: their types, and that they depend only on a plugin's inputs.
+
+Also, that both forms (per node, and for all nodes) say the same, and that a what-if counts as the real change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Examples for the checks: a small cluster with a pending pod and possible changes, drawn by Hypothesis."""
+"""Examples for the checks: a small cluster with a pending pod and possible changes, drawn by Hypothesis.
+
+An example is a value that can be built again and again, each time as another cluster.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,7 @@ class Example:
 
     @property
     def bound(self) -> list[Document]:
-        """The pods on nodes, some of which may not exist."""
+        """The pods on nodes. Some of these nodes may not exist."""
         return [document for kind, document in self.all if kind is POD]
 
     def without(self, *documents: Document) -> Example:

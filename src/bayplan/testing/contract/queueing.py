@@ -1,4 +1,7 @@
-"""Promises about the queue: events and hints requeue a rejected pod whenever a change may help it."""
+"""Promises about the queue: events and hints requeue a rejected pod whenever a change may help it.
+
+A hint that misses a change leaves a pod pending for minutes, so each change of each example is tried.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Promises of plugins that sign pods: answers may be shared as `sign`, `rests_on` and `reads_pods` declare."""
+"""Promises of plugins that sign pods: answers may be shared as `sign`, `rests_on` and `reads_pods` declare.
+
+Pods that differ in one field must differ in what is declared, or get the same answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The plugin under test: builds it, and calls it alone in the way of the scheduler."""
+"""The plugin under test: builds it, and calls it alone in the way of the scheduler.
+
+It is called through the framework's runner, with a handle in memory, so the checks see what a scheduler sees.
+"""
 
 from __future__ import annotations
 

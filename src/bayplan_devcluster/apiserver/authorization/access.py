@@ -1,4 +1,8 @@
-"""Authenticates and authorizes requests. The server and its reviews call this module."""
+"""Access: authenticates and authorizes requests. The server and its reviews call this module.
+
+Every request passes here, in memory or over a socket. Without tokens, everyone may do everything; with `rbac`, the
+roles of the cluster decide (`rbac.py`, `bootstrap_policy.json`).
+"""
 
 from __future__ import annotations
 

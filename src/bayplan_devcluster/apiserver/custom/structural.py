@@ -93,7 +93,7 @@ class StructuralSchema:
         fill_defaults(self.schema, obj)
 
     def to_storage(self, obj: Object) -> Object:
-        """See ObjectSchema."""
+        """Return the object: all versions are stored as they are."""
         return obj
 
     def from_storage(self, obj: Object) -> Object:

@@ -1,4 +1,7 @@
-"""Lists: selectors, pages and resource versions. Mirrors apiserver's pkg/storage/cacher and pkg/endpoints/handlers."""
+"""Lists: selectors, pages and resource versions. Mirrors apiserver's pkg/storage/cacher and pkg/endpoints/handlers.
+
+Pages of one list show one version: a continue token names it, and expires when it is compacted.
+"""
 
 from __future__ import annotations
 

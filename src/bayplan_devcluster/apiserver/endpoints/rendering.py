@@ -1,4 +1,7 @@
-"""Renders objects, lists and watch events from the stored bytes: as they are, as tables, or as partial metadata."""
+"""Renders objects, lists and watch events from the stored bytes: as they are, as tables, or as partial metadata.
+
+A watch event is rendered once for all watches that want the same form.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A request for a resource: its options and its body, decoded when a verb needs them."""
+"""A request for a resource: its options and its body, decoded when a verb needs them.
+
+Errors of options and of the body have kube-apiserver's statuses and words.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The catalog of built-in resources: the facts about each kind, and the controllers of some kinds.
 
-To serve one more kind, add it to `api/kinds.py`. If it isn't like most kinds, or if nothing here acts on it, add a line
-to `resources.json`. If its rules need code, add a strategy.
+To serve one more kind, add it to `bayplan.core.api.kinds`. If it isn't like most kinds, or if nothing here acts on it,
+add a line to `resources.json`. If its rules need code, add a strategy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The strategies of the built-in kinds: the rules of their types, and hooks that prepare them."""
+"""The strategies of the built-in kinds: the rules of their types, and hooks that prepare them.
+
+Most kinds are data: defaults in `defaults.json`, rules in `validation/rules.json`. A kind that is prepared by code has
+a hook here.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class TypedSchema:
     converts: bool = False
 
     def check_kind(self, document: Object) -> None:
-        """See ObjectSchema."""
+        """Check that a document is of this kind and version. Raises StatusError with kube-apiserver's words."""
         kind = self.kind
         given, version = document.get("kind") or kind.kind, document.get("apiVersion") or kind.api_version
         if given == kind.kind and version == kind.api_version:
@@ -114,7 +114,7 @@ class TypedSchema:
         return normalize(self.kind, body)
 
     def empty(self) -> Object:
-        """See ObjectSchema."""
+        """An object of the kind without any field."""
         obj: Object = decode(_empty(self.kind))
         return obj
 
@@ -169,11 +169,11 @@ class ConvertedSchema(TypedSchema):
     write: Callable[[Object], Object] = dict
 
     def from_storage(self, obj: Object) -> Object:
-        """See ObjectSchema."""
+        """Converts a stored object with `read`."""
         return self.read(obj)
 
     def to_storage(self, obj: Object) -> Object:
-        """See ObjectSchema."""
+        """Converts an object of this version with `write`."""
         return self.write(obj)
 
 

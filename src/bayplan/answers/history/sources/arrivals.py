@@ -1,4 +1,8 @@
-"""Pods that arrive without anybody having observed them: the rows of traces and synthesized histories."""
+"""Pods that arrive without having been observed: the rows of traces and of synthesized histories.
+
+Each template is made into a pod once, by the API server of a snapshot with its defaults and admission; all others are
+copies of it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ class Arrivals:
         self._names: Counter[str] = Counter()
 
     def pod(self, key: str, template: dict[str, Any]) -> str:
-        """Make the pod of which others are copies, unless there is one with this key. Returns why it is refused."""
+        """Make the pod that others are copied from, unless there is one with this key. Returns why it is refused."""
         if key in self._pods:
             return ""
         metadata = {**template.get("metadata", {}), "name": f"template-{len(self._pods)}"}

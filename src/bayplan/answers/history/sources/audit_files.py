@@ -29,7 +29,7 @@ LONGEST_LINE = 64 * 2**20
 """Bytes of a line. A file in one piece may be as large as this, too."""
 _CHUNK = 2**18
 _MOST_BAD_LINES = 100_000
-"""A file of which most lines are not JSON is given up after so many."""
+"""A file with few lines of JSON is given up after so many others."""
 _LISTS = ("items", "events", "logEvents", "records", "results", "entries", "value")
 """The fields in which exports have lists of events."""
 _TEXTS = ("message", "@message", "log", "log_s", "textPayload")

@@ -158,7 +158,7 @@ class AuditLog:
             yield from self._arrived(kind, obj, event.time)
 
     def _completed(self, event: AuditEvent) -> Document:
-        """A pod of which the log has what was sent, or its name only."""
+        """A pod from the log, which has what was sent, or its name only."""
         obj = sent(event)
         name = key_in(event) + ("" if event.name else str(obj["metadata"].get("generateName") or ""))
         if not isinstance(event.request, dict):
@@ -244,7 +244,7 @@ class AuditLog:
         return {**obj, "metadata": {**obj["metadata"], "uid": uid_of(known)}}
 
     def _patched(self, kind: Kind, key: str, known: Document | None, event: AuditEvent) -> Document | None:
-        """The object after an update or a patch of which only the request is known."""
+        """The object after an update or a patch, if only the request is known."""
         if known is None and (event.verb != "update" or event.subresource or not isinstance(event.request, dict)):
             self._missing(kind, key)
             return None

@@ -33,7 +33,7 @@ _ODD = (StatusError, TypeError, AttributeError, KeyError, ValueError, RecursionE
 def stored(kind: Kind, event: AuditEvent, known: Document | None) -> Document | None:
     """The object as it was stored after a request, where the log has it: its response, but for other kinds of objects.
 
-    `known`: the version before, for responses of which the client wanted only the metadata.
+    `known`: the version before, for clients that wanted only the metadata of the response.
     """
     response = event.response
     if response is None or not isinstance(response.get("metadata"), dict) or not response["metadata"].get("name"):
@@ -91,7 +91,7 @@ def sent(event: AuditEvent) -> Document:
 
 
 def patched(kind: Kind, known: Document, event: AuditEvent) -> Document | None:
-    """The object after an update or a patch of which the log has only the request; None if it can't be applied."""
+    """The object after an update or a patch, if the log has only the request; None if it can't be applied."""
     request = event.request
     try:
         if event.subresource == "scale":
@@ -146,7 +146,7 @@ def on_node(obj: Document, node: str) -> Document:
 
 
 def after_delete(kind: Kind, obj: Document, grace: int | None, time: datetime, *, bound: bool) -> Document:
-    """An object after a delete of which the log has only the request. `is_removed` says whether it is still there.
+    """An object after a delete, if the log has only the request. `is_removed` says whether it is still there.
 
     `grace`: as the request has it. `bound`: whether a pod has a node, although its spec may not say so.
     """

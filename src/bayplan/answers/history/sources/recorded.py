@@ -1,4 +1,7 @@
-"""The history in a recording of a scheduler: its watch events, without what it decided."""
+"""The history in a recording of a scheduler: its watch events, without what the scheduler decided.
+
+So every question about histories can be asked about a recording, too.
+"""
 
 from __future__ import annotations
 

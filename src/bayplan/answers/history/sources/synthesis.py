@@ -215,7 +215,7 @@ class _Maker:
         return after + timedelta(days=rng.expovariate(1 / days)) if days > 0 else None
 
     def _template(self, workload: _Workload) -> bool:
-        """Make the pods of which new ones are copies: one, and of a StatefulSet each, because it has its own claims."""
+        """Make the pods that new ones are copied from: one, or each of a StatefulSet, because it has its own claims."""
         pods = workload.pods if workload.owner["kind"] == "StatefulSet" else workload.pods[:1]
         for pod in pods:
             metadata = {
@@ -341,7 +341,7 @@ def _cron_job_of(key: str, job: dict[str, Any]) -> str:
 
 
 def _guessed(jobs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The spec of a CronJob of which only Jobs are known: as often as they were created, or daily if there is one."""
+    """The spec of a CronJob that is known by its Jobs only: as often as they were created, or daily if there is one."""
     times = sorted(time for job in jobs if (time := moment(job["metadata"].get("creationTimestamp"))) is not None)
     gaps = [(later - time).total_seconds() for time, later in pairwise(times)]
     every = max(60, round(median(gaps))) if gaps else 86400

@@ -1,1 +1,7 @@
-"""The questions: each is a function of a world (see `bayplan.answers.simulation.world`) that returns an Answer."""
+"""The questions: each is a function of a world (`bayplan.answers.simulation.world`) that returns an Answer.
+
+    insight.drain(["node-3"])           # resets the world, and calls `questions.drain.drain` with it
+
+No question knows a plugin by name: what a plugin can tell is a protocol of `bayplan.core.framework`. Explaining is in
+`blockers.py` (what rejects), `changes.py` (what may help), `trying.py` (what does help).
+"""

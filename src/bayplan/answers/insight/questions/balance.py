@@ -1,4 +1,7 @@
-"""balance: how evenly a cluster is used, what is left where it is of no use, and what still fits."""
+"""balance: how evenly a cluster is used, what is left where it is of no use, and what still fits.
+
+Shares are read from the columns of the node table (`utilization.py`). What fits is found by the scheduler (`room.py`).
+"""
 
 from __future__ import annotations
 

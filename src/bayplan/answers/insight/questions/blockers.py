@@ -1,4 +1,8 @@
-"""All that keeps a pod from nodes: every plugin is asked about every node, although the first rejection decides."""
+"""All that keeps a pod from nodes: every plugin is asked about every node, although the first rejection decides.
+
+A blocker is one plugin's rejection of a node. The plugin tells details and remedies
+(`bayplan.core.framework.remedies`), as it alone knows what it reads. Nodes that are blocked alike are one group.
+"""
 
 from __future__ import annotations
 

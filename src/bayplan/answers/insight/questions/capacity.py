@@ -1,4 +1,8 @@
-"""capacity: how many more pods of given kinds fit, where, and what stops the next one."""
+"""capacity: how many more pods of given kinds fit, where, and what stops the next one.
+
+Pods are placed one after the other as the scheduler would, after the pending ones. Replicas that differ in nothing are
+placed without an attempt each (`bayplan.answers.simulation.replicas`), on the nodes that attempts would choose.
+"""
 
 from __future__ import annotations
 

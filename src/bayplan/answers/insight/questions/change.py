@@ -1,4 +1,8 @@
-"""A change of the cluster or the pod, and what is known of it once it was tried: that it helps, and what it costs."""
+"""Change: a change of the cluster or the pod, and what is known of it once it was tried: that it helps, and what it
+costs.
+
+`Help.order` is the order of all suggestions: what lasts, then the fewest changes, then the fewest evictions.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +112,7 @@ Attempt = Callable[[World, PodInfo, Progress], Help | None]
 """Looks for one more change that helps. May raise Stopped."""
 
 
-def accepted(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
+def tried_help(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
     """Return the help: it is not tried further."""
     return found
 

@@ -1,4 +1,8 @@
-"""What may help a pending pod: concrete changes, made of the remedies of the plugins that reject nodes."""
+"""What may help a pending pod: concrete changes, made of the remedies of the plugins that reject nodes.
+
+A node's blockers each offer remedies; one remedy of each makes a change. Groups of nodes that need few changes come
+first. Whether a change helps is found out in `trying.py`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ FIXED_LABELS = (
     "failure-domain.beta.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
 )
-"""Labels that say what a node is. Nobody can change that by another label."""
+"""Labels that say what a node is. Another label doesn't change that."""
 
 
 def candidates(

@@ -1,4 +1,8 @@
-"""How the pods of manifests come, and replace those of workloads that exist, as the controllers do it."""
+"""Deployment: how the pods of manifests come, and replace those of workloads that exist, as the controllers do it.
+
+Surge, unavailability, ordinals and partitions count: an old pod goes when its rollout lets it go. `redeployment.py`
+says which pods are replaced.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""diff: what changes between two snapshots, or between two schedulers on one: nodes, pods, and why they are pending."""
+"""diff: what changes between two snapshots, or between two schedulers on one: nodes, pods, and why they are pending.
+
+Pending pods have had their turn on both sides. Objects with equal bytes are not read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""doctor: what is wrong now, on one screen: schedulers, why pods wait, what holds the room, and what would help."""
+"""doctor: what is wrong now, on one screen: schedulers, why pods wait, what holds the room, and what would help.
+
+It sums up answers of other questions, and decides nothing of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A snapshot that changes step by step, and what becomes of the pods that lose their node."""
+"""Draft: a snapshot that changes step by step, and what happens to the pods that lose their node.
+
+Changes of what-ifs (`edits.py`) are made on it. The world keeps the snapshot as it was, and moves to the result later.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ class Draft:
         return sum(pod.key in known and (not pod.terminating or pod.key in self._made_again) for pod in pods)
 
     def remove(self, pods: Sequence[PodInfo]) -> None:
-        """Remove pods that nobody creates again."""
+        """Remove pods that no controller creates again."""
         self._release_claims(pods)
         self.snapshot = self.snapshot.but(remove=[(POD, pod.key) for pod in pods])
 

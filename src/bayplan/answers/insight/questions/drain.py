@@ -1,4 +1,9 @@
-"""drain: where the pods of nodes go, and what keeps the nodes from being drained."""
+"""drain: where the pods of nodes go, and what keeps the nodes from being drained.
+
+Mirrors `kubectl drain`: what it refuses (`drain_rules.py`), and what disruption budgets block. Evicted pods are made
+again by their controllers (`moving.py`) and scheduled, one round after the other. A drained node takes no pods, so a
+pending pod is tried again only if what its rejection depends on has changed.
+"""
 
 from __future__ import annotations
 

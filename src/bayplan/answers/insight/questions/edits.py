@@ -1,4 +1,10 @@
-"""Hypothetical changes of a cluster: nodes that come, go or change, workloads that scale, objects that are added."""
+"""Hypothetical changes of a cluster: nodes that come, go or change, workloads that scale, objects that are added.
+
+    edited(world, snapshot, changes).snapshot      # another snapshot, made by `Snapshot.but`
+
+what-if, the page's basket and serve's transactions all come here; the world then moves to the changed snapshot, which
+costs as much as the difference. What controllers do then is in `following.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""explain: why a pod is pending, or why it is on its node, and what would help."""
+"""explain: why a pod is pending, or why it is on its node, and what would help.
+
+The pod is attempted, with its gang; a pod with a node is attempted as if it were pending. Then all plugins are asked
+(`blockers.py`), and changes are tried in the world (`trying.py`). Only PostFilter plugins that were called say where
+evictions are of no use.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.nodes import no_node
 from bayplan.answers.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.answers.insight.questions.candidates_of_preemption import preemption_notes
-from bayplan.answers.insight.questions.change import Attempt, Confirm, Help, accepted
+from bayplan.answers.insight.questions.change import Attempt, Confirm, Help, tried_help
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.gangs import MissingMember, fewer_members, gang_of, ungating
 from bayplan.answers.insight.questions.notes import bypassing_notes, message_of, notes_of
@@ -25,7 +30,7 @@ from bayplan.answers.insight.questions.progress import chosen_already, progress_
 from bayplan.answers.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
 from bayplan.answers.insight.questions.sampling import Sampling, sampling_of
 from bayplan.answers.insight.questions.scores import ScoreTable, score_table
-from bayplan.answers.insight.questions.trying import also, what_would_help
+from bayplan.answers.insight.questions.trying import what_would_help, with_more
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
@@ -166,7 +171,7 @@ def explain(
     nearest: int = 10,
     shown: int = 20,
     progress: Progress = silent,
-    confirm: Confirm = accepted,
+    confirm: Confirm = tried_help,
     last: Sequence[Attempt] = (),
     more: Sequence[Attempt] = (),
 ) -> Explanation:
@@ -195,10 +200,10 @@ def explain(
             first += fewer_members(world, pod, missing)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
             if not helpful.interrupted:
-                helpful = also(helpful, (attempt(world, pod, progress) for attempt in more), helps)
+                helpful = with_more(helpful, (attempt(world, pod, progress) for attempt in more), helps)
             enough = sum(each.lasts and each.change.size == 1 for each in helpful.found) >= helps
             if _may_preempt(world, pod, found) and not enough and not helpful.interrupted:
-                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last), helps)
+                helpful = with_more(helpful, (attempt(world, pod, progress) for attempt in last), helps)
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 

@@ -1,4 +1,8 @@
-"""fit: whether the pods of manifests would all be placed now, where, and which pods they would preempt."""
+"""fit: whether the pods of manifests would all be placed now, where, and which pods they would preempt.
+
+Pending pods of the cluster come first, as they would. Manifests are expanded to pods before
+(`bayplan.answers.insight.manifests`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What controllers do after a change of the cluster, besides replacing pods.
 
 Pods of tainted devices are evicted, DaemonSets follow their nodes, and workloads that a quota kept from having all of
-their pods create those that it allows now.
+their pods create those that it allows now. A test compares the answers with what the embedded cluster does
+(tests/insight/test_controllers_truth.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which single change frees the most pending pods: each is made on all nodes of its kind, and all pods are placed."""
+"""Which single change frees the most pending pods: each is made on all nodes of its kind, and all pods are placed.
+
+Nothing is preempted. The candidates are the changes that would lift the only rejection of a pod on a node.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +135,7 @@ def _rank(freed: Freed) -> tuple[int, int, bool, int]:
 
 
 def _placed(world: World, ordered: Sequence[PodInfo], progress: Progress) -> frozenset[str]:
-    """The pods that are placed if nobody preempts others."""
+    """The pods that are placed without preemption."""
     results = Simulation(world, preempt=False).schedule(ordered, lambda done: progress(f"{plural(done, 'pod')}"))
     return frozenset(key for key, result in results.items() if result.fate is Fate.PLACED)
 
@@ -157,7 +160,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
     A change of nodes is made on all nodes where it is the only obstacle of a sort of pods; pods are deleted on one,
     unless they hang anyway.
     """
-    sorts = grouped((world.alike(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
+    sorts = grouped((world.sharing_key(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
     edits: dict[str, _Edit] = {}
     deletions: dict[tuple[str, ...], tuple[int, Change]] = {}
     for members in sorted(sorts.values(), key=len, reverse=True)[:_SORTS]:

@@ -1,4 +1,8 @@
-"""Why a gang does not fit: which member finds no node once the others have theirs, and who isn't there yet."""
+"""Why a gang does not fit: which member finds no node once the others have theirs, and who isn't there yet.
+
+The attempt of the whole gang says so (`Shortfall` of its plan). Changes for the missing member are tried while the
+others are on their nodes.
+"""
 
 from __future__ import annotations
 

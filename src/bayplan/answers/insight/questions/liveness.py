@@ -1,4 +1,7 @@
-"""Whether a scheduler is alive, as far as a cluster tells: its lease, its decisions, and pods that it has not tried."""
+"""Whether a scheduler is alive, as far as a cluster tells: its lease, its decisions, and pods that it has not tried.
+
+"Unknown" is an answer: a snapshot has no process to ask.
+"""
 
 from __future__ import annotations
 

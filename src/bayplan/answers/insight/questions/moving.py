@@ -1,4 +1,7 @@
-"""Evicts pods and lets their controllers make others, which are then scheduled."""
+"""Moving: evicts pods and lets their controllers make others, which are then scheduled.
+
+drain and shrink are made of it. A move counts against disruption budgets until the replacement has a node.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,7 @@ class Moving:
         if not self._all_or_none or result.fate is not Fate.PENDING or result.pod.key not in self._origins:
             return False
         pod, world = result.pod, self._world
-        return world.alike(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
+        return world.sharing_key(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
 
     def _is_foreign(self, pod: PodInfo | None) -> TypeGuard[PodInfo]:
         """Whether no profile of the world schedules a pod."""
@@ -193,7 +196,7 @@ class Waiting:
 
     def add(self, pod: PodInfo, result: Result) -> None:
         """Add a pod that was tried."""
-        key = self._world.alike(pod)
+        key = self._world.sharing_key(pod)
         equal = pod.key if key is None else (key, result.plugins)
         failed = self._classes.get(equal)
         if failed is None:

@@ -1,4 +1,8 @@
-"""The node groups of a cluster, as autoscalers see them, and new nodes like theirs."""
+"""The node groups of a cluster, as autoscalers see them, and new nodes like theirs.
+
+A group has one pool and one instance type. A new node is a copy of a typical one, with the pods of DaemonSets, without
+what belongs to one node alone.
+"""
 
 from __future__ import annotations
 

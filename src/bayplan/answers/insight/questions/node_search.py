@@ -1,4 +1,9 @@
-"""Finds the fewest new nodes of a group with which pending pods are placed, by placing them."""
+"""Finds the fewest new nodes of a group with which pending pods are placed, by placing them.
+
+More or fewer nodes are tried until one less isn't enough. Pods that no new node of the group accepts, and pods that no
+number of nodes helps, are left out of these trials. What was enough for a group is tried first for another one of the
+same size. Nothing is preempted.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +238,7 @@ class NodeSearch:
             rows = [world.state.table.row_of[node.name] for node in nodes]
             for key in self._pending:
                 pod = world.pending[key]
-                kind = world.alike(pod) if world.decided_by_node(pod) else None
+                kind = world.sharing_key(pod) if world.decided_by_node(pod) else None
                 if kind is None:
                     helped.add(key)  # members of gangs, and pods that depend on others: only a trial of all shows it
                     is_certain = False
@@ -309,7 +314,7 @@ class _TooMany:
 
     def __call__(self, result: Result) -> bool:
         key = result.pod.key
-        kind = self._world.alike(result.pod) if result.fate is Fate.PENDING and key in self._asked else None
+        kind = self._world.sharing_key(result.pod) if result.fate is Fate.PENDING and key in self._asked else None
         if kind is None:
             return False
         failure = kind, result.plugins

@@ -1,4 +1,7 @@
-"""The states of all pods after the pending ones have been attempted, and how two such outcomes differ."""
+"""The states of all pods after the pending ones have been attempted, and how two such outcomes differ.
+
+what-if, diff and upgrade-preview compare outcomes. The world ends as it began.
+"""
 
 from __future__ import annotations
 

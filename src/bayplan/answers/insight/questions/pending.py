@@ -1,4 +1,8 @@
-"""explain for many pods: the pending pods of a cluster or of an owner, summed up by cause."""
+"""explain for many pods: the pending pods of a cluster or of an owner, summed up by cause.
+
+Each pod is decided as if it were the next; equal pods are decided once. The first pod of the largest causes is
+explained in full.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from rich.text import Text
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.limits import EXAMPLES
-from bayplan.answers.insight.questions.change import Attempt, Confirm, accepted
+from bayplan.answers.insight.questions.change import Attempt, Confirm, tried_help
 from bayplan.answers.insight.questions.explain import Explanation, explain
 from bayplan.answers.insight.questions.freeing import Freeing
 from bayplan.answers.insight.questions.progress import chosen_already, never_seen, not_tried
@@ -119,7 +123,7 @@ def explain_all(
     examples: int = EXAMPLES,
     shown: int = 20,
     progress: Progress = silent,
-    confirm: Confirm = accepted,
+    confirm: Confirm = tried_help,
     last: Sequence[Attempt] = (),
     more: Sequence[Attempt] = (),
 ) -> PendingPods:
@@ -170,7 +174,7 @@ def _sort_out(
         if pod.node_name:
             done.placed += 1
         else:
-            alike = world.alike(pod) if pod.scheduler_name in world.profiles else None
+            alike = world.sharing_key(pod) if pod.scheduler_name in world.profiles else None
             key = alike, never_seen(pod)
             cause = known.get(key) if alike is not None else None
             if cause is None:

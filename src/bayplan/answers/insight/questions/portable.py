@@ -1,4 +1,7 @@
-"""Changes as values of few bytes: how objects differ from those of a cluster. A what-if can make them."""
+"""Changes as values of few bytes: how objects differ from those of a cluster. A what-if can make them.
+
+The page keeps a suggested change in an address or a cookie in this form. It may come from anyone, so it is checked.
+"""
 
 from __future__ import annotations
 

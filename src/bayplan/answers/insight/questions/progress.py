@@ -1,4 +1,7 @@
-"""Where a pending pod is on its way to a node, as far as its objects tell: seen, tried, chosen, waiting to be bound."""
+"""Where a pending pod is on its way to a node, as far as its objects tell: seen, tried, chosen, waiting to be bound.
+
+A snapshot doesn't have the scheduler's queue. Conditions, nominations and what PreBind has written tell of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The room that is left in a cluster: the largest pods that still fit, and how many of one kind fit at once."""
+"""The room that is left in a cluster: the largest pods that still fit, and how many of one kind fit at once.
+
+The scheduler decides about each candidate, so taints, spreading and devices count. The largest is found by bisection
+over the amounts that are free on single nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Nodes that kube-scheduler may leave out: in a large cluster, it scores only the first feasible nodes it finds."""
+"""Nodes that kube-scheduler may leave out: in a large cluster, it scores only the first feasible nodes it finds.
+
+Answers about such a cluster say how likely the best node is to be among them. The orders themselves are
+`bayplan.answers.judging.node_orders`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""scale-up: how many nodes of which pool would be enough for what is pending, or for manifests."""
+"""scale-up: how many nodes of which pool would be enough for what is pending, or for manifests.
+
+The pool that helps the most pods grows first, then the next one (`node_search.py`). It asks for what would be enough;
+what an autoscaler would do over time is `bayplan.answers.simulation.models.autoscaler`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The scores of nodes by plugin, and what decided between them."""
+"""The scores of nodes by plugin, and what decided between them.
+
+Scores are weighted, as they are summed up. Among equal totals, the scheduler draws; `ties` names them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""shrink: which nodes can go with every pod placed elsewhere, and what holds each of the others."""
+"""shrink: which nodes can go with every pod placed elsewhere, and what holds each of the others.
+
+Nodes are drained one after the other, the least used first, and one that can't be drained stays (`moving.py`). The
+answer is a set that was found to work, not the largest one there is.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,7 @@ class Shrink(Answer):
 
     @property
     def interrupted(self) -> bool:
-        """See Answer."""
+        """Whether nodes were not tried."""
         return bool(self.untried)
 
     def to_dict(self) -> dict[str, Any]:

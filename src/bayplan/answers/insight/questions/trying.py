@@ -1,4 +1,7 @@
-"""Tries changes that may help a pending pod, each in the world, and orders those that do by what they cost."""
+"""Tries changes that may help a pending pod, each in the world, and orders those that do by what they cost.
+
+A suggestion is therefore never a guess: the pod was placed with it. `changes.py` has the candidates.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from bayplan.answers.insight.answers import Progress, Stopped, listed, plural, silent
 from bayplan.answers.insight.questions.blockers import Blockers
-from bayplan.answers.insight.questions.change import Change, Confirm, Help, Helpful, accepted, make
+from bayplan.answers.insight.questions.change import Change, Confirm, Help, Helpful, make, tried_help
 from bayplan.answers.insight.questions.changes import candidates, evicted
 from bayplan.answers.insight.questions.claim_templates import make_claims
 from bayplan.answers.insight.questions.new_objects import bind_claims
@@ -33,7 +36,7 @@ def what_would_help(
     only: Sequence[int] | None = None,
     progress: Progress = silent,
     first: Sequence[Change] = (),
-    confirm: Confirm = accepted,
+    confirm: Confirm = tried_help,
 ) -> Helpful:
     """Try changes in the world, and return those that let the pod be placed, up to `limit`.
 
@@ -95,7 +98,7 @@ class _Search:
             self.found.append(confirmed)
 
 
-def also(helpful: Helpful, more: Iterator[Help | None], limit: int) -> Helpful:
+def with_more(helpful: Helpful, more: Iterator[Help | None], limit: int) -> Helpful:
     """Add more changes, until Stopped is raised, and keep the first ones in their order."""
     found, interrupted = list(helpful.found), helpful.interrupted
     try:

@@ -48,7 +48,7 @@ Scheduler = tuple[World, Mapping[str, Profile]]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a version decides about a pod. `nodes`: those with the highest score, of which one is chosen.
+    """What a version decides about a pod. `nodes`: those with the highest score; one of them is chosen.
 
     `scores`: the totals of all feasible nodes. `message`: why the pod is pending, but for preemption; "" if it isn't.
     """

@@ -1,4 +1,8 @@
-"""what-if: which pods would be placed, pending or elsewhere after changes of the cluster or the configuration."""
+"""what-if: which pods would be placed, pending or elsewhere after changes of the cluster or the configuration.
+
+Both sides are outcomes (`outcomes.py`): the pending pods have had their turn. `edits.py` makes the changed snapshot,
+the world moves there and back. With `--replace-all`, pods give up their nodes in the world, after the move.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ class WhatIf(OutcomeComparison):
     emptied: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """See Answer. `summary`: what changes, in one sentence."""
+        """Return the answer as in docs/insight.md. `summary`: what changes, in one sentence."""
         return {"summary": summary(self._changed(), self.pending), **OutcomeComparison.to_dict(self)}
 
     def _changed(self) -> list[PodChange]:

@@ -1,4 +1,7 @@
-"""why-not: everything between a pod and a node."""
+"""why-not: everything between a pod and a node, also after the filters: Reserve, Permit and PreBind.
+
+A pod with a node is asked about as if it were pending. Other nodes don't matter, but for scores.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Quest
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.nodes import position_of
 from bayplan.answers.insight.questions.blockers import Blocker, Blockers
-from bayplan.answers.insight.questions.change import Confirm, Help, accepted
+from bayplan.answers.insight.questions.change import Confirm, Help, tried_help
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.explain import decision_of, preemption_trials
 from bayplan.answers.insight.questions.gangs import gang_of
@@ -85,7 +88,7 @@ class WhyNot(Answer):
 
 
 def why_not(
-    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = accepted
+    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = tried_help
 ) -> WhyNot:
     """Return everything between a pod and a node. A pod with a node is asked about as if it were pending.
 

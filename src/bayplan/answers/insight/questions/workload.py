@@ -1,4 +1,7 @@
-"""Why a workload has fewer pods than it asks for: what its controller and the API server say of the missing ones."""
+"""Why a workload has fewer pods than it asks for: what its controller and the API server say of the missing ones.
+
+Pods that don't exist can't be asked about. Conditions, events and a try of the pod template tell.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""BudgetController: the status of disruption budgets as pods come and go."""
+"""BudgetController: keeps the status of disruption budgets up to date as pods come and go.
+
+Mirrors the disruption controller. It counts by budget as an observer of the timeline, so that a change costs what it
+concerns and not all pods. Preemption reads the status; the autoscaler asks `allow`.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,8 @@ from typing import Any
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 from msgspec import structs
 
-from bayplan.answers.simulation.lives import Life
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.lives import PodLifetime
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.core.api.labels import InvalidSelector, LabelSelector
 from bayplan.core.api.selectors import label_selector
@@ -39,7 +43,7 @@ class _Counted:
         return 1 if self.spec.minAvailable is None else _scaled(self.spec.minAvailable, expected)
 
 
-class BudgetController(Follower):
+class BudgetController(TimelineObserver):
     """Keeps the status of every budget up to date. Mirrors the disruption controller.
 
     Pods count as healthy once they are ready. An evicted pod is expected until its owner deletes its replacement.
@@ -82,30 +86,30 @@ class BudgetController(Follower):
                     counted.healthy.add(life.uid)
         self._write(key, counted)
 
-    def _expect(self, life: Life, key: str, counted: _Counted) -> None:
+    def _expect(self, life: PodLifetime, key: str, counted: _Counted) -> None:
         if life.origin not in counted.expected:
             counted.expected.add(life.origin)
             self._of_origin.setdefault(life.origin, []).append((key, counted))
 
-    def arrived(self, pod: PodInfo, life: Life) -> None:
+    def arrived(self, pod: PodInfo, life: PodLifetime) -> None:
         """Expect a pod."""
         for key, counted in self._of(pod):
             self._expect(life, key, counted)
             self._write(key, counted)
 
-    def ready(self, pod: PodInfo, life: Life) -> None:
+    def ready(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count a pod as healthy."""
         for key, counted in self._of_origin.get(life.origin, ()):
             counted.healthy.add(life.uid)
             self._write(key, counted)
 
-    def evicted(self, pod: PodInfo, life: Life) -> None:
+    def evicted(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count a pod as healthy no longer."""
         for key, counted in self._of_origin.get(life.origin, ()):
             counted.healthy.discard(life.uid)
             self._write(key, counted)
 
-    def gone(self, pod: PodInfo, life: Life) -> None:
+    def gone(self, pod: PodInfo, life: PodLifetime) -> None:
         """Count a pod as healthy no longer."""
         self.evicted(pod, life)
 

@@ -1,4 +1,7 @@
-"""Interruptions: nodes that the provider takes back, and nodes that fail."""
+"""Interruptions: nodes that the provider takes back, and nodes that fail.
+
+Spot interruptions are drawn from the timeline's random numbers, so that a seed repeats them. Failures have given times.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.answers.simulation.lives import Leaving
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.models.autoscaler.trials import cordoned
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.api.kinds import NODE
 
 
-class SpotInterruptions(Follower):
+class SpotInterruptions(TimelineObserver):
     """Takes nodes with a label back, each `per_hour` times an hour on average, `notice` seconds after it was said.
 
     The pods of such a node are evicted when the notice comes, without regard to budgets.
@@ -52,14 +55,14 @@ class SpotInterruptions(Follower):
         position = self._timeline.world.state.nodes.position(name)
         assert position is not None
         for pod in self._timeline.world.state.nodes.pods(position):
-            self._timeline.evict(pod, Leaving.INTERRUPTED)
+            self._timeline.evict(pod, DepartureReason.INTERRUPTED)
         self._timeline.after(self._notice, self._take, name, uid)
 
     def _take(self, name: str, uid: str) -> None:
         assert self._timeline is not None
         node = self._timeline.world.state.objects[NODE].get(name)
         if node is not None and node.metadata.uid == uid:
-            self._timeline.remove_node(name, Leaving.INTERRUPTED)
+            self._timeline.remove_node(name, DepartureReason.INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class NodeFailure:
     returns: float | None = None
 
 
-class NodeFailures(Follower):
+class NodeFailures(TimelineObserver):
     """Lets nodes fail at given times. Nodes that don't exist then are ignored."""
 
     def __init__(self, failures: Sequence[NodeFailure]) -> None:
@@ -88,6 +91,6 @@ class NodeFailures(Follower):
         assert self._timeline is not None
         node = self._timeline.world.state.objects[NODE].get(failure.node)
         if node is not None:
-            self._timeline.remove_node(failure.node, Leaving.NODE_LOST)
+            self._timeline.remove_node(failure.node, DepartureReason.NODE_LOST)
             if failure.returns is not None:
                 self._timeline.after(failure.returns, self._timeline.put, NODE, failure.node, node)

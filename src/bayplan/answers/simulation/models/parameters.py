@@ -1,4 +1,7 @@
-"""The parameters of all models, and the YAML file that they are read from."""
+"""The parameters of all models, and the YAML file that they are read from.
+
+Names are in camel case there, durations in seconds, prices per hour. Unknown fields are errors.
+"""
 
 from __future__ import annotations
 

@@ -134,12 +134,12 @@ class KeyedNames(Names):
         self._replaced_attributes: set[str] = set()
 
     def expression(self, text: str) -> None:
-        """See Names."""
+        """Note the words of an expression, and which of them come too late: after texts of theirs were replaced."""
         super().expression(text)
         self.read_late |= self._words & self._replaced_attributes
 
     def is_selected_by(self, attribute: str) -> bool:
-        """See Names: by an expression that is already known."""
+        """Whether an expression that is already known may read this attribute."""
         selected = super().is_selected_by(attribute)
         if not selected:
             self._replaced_attributes.add(attribute.rpartition("/")[2])

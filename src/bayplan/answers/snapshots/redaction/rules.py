@@ -1,4 +1,7 @@
-"""Rules that replace the names in a part of an object, and drop the fields that are not kept."""
+"""Rules that replace the names in a part of an object, and drop the fields that are not kept.
+
+What no rule keeps is dropped, so a new field can't leak a name. Equal names get equal replacements.
+"""
 
 from __future__ import annotations
 

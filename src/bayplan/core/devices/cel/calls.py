@@ -1,4 +1,7 @@
-"""Writes function calls, which check the types of the arguments, count the cost, and convert failures to values."""
+"""Writes function calls, which check the types of the arguments, count the cost, and convert failures to values.
+
+The compiler writes Python source; each CEL function is one Python call in it (`library/`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from bayplan.core.devices.cel.values import CelError, Failure, type_name
 from bayplan.core.devices.cel.writing import FunctionSource, Value
 
 Call = Callable[[Frame, Sequence[Any]], Any]
-"""Calls a function with these arguments, of which some can be Failures."""
+"""Calls a function with these arguments, some of them Failures."""
 
 
 def write_call(unit: FunctionSource, name: str, arguments: Sequence[Value]) -> Value:

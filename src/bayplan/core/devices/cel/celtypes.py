@@ -1,4 +1,7 @@
-"""CEL's types and their assignability. Mirrors cel-go's common/types and checker/types.go."""
+"""CEL's types and their assignability. Mirrors cel-go's common/types and checker/types.go.
+
+The checker (`checking.py`) finds a type for each expression before it runs, with the messages of cel-go.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from bayplan.core.devices.cel.library.operators import clashes, contains
 from bayplan.core.devices.cel.logic import failed, write_conditional, write_decided
 from bayplan.core.devices.cel.loops import Loop, write_loop
 from bayplan.core.devices.cel.macros import macro_of
-from bayplan.core.devices.cel.memory import once, shared
+from bayplan.core.devices.cel.memory import remembered, shared
 from bayplan.core.devices.cel.numbers import OPERATORS, write_not, write_operator, write_text
 from bayplan.core.devices.cel.parsing import CONSTANT, OPERATOR, Tree, arguments_of, qualified_name
 from bayplan.core.devices.cel.reading import Names, part_of_device, reads
@@ -92,7 +92,7 @@ class _Compiler:
         if self._is_shared(tree, scope):
             compiled = shared(reads(tree, _names(scope)) or (), compiled)
         if len(scope) > 1 and part_of_device(tree, _names(scope)):
-            return once(self._place(), compiled)  # a loop may ask for it often
+            return remembered(self._place(), compiled)  # a loop may ask for it often
         return compiled
 
     def _all(self, trees: Sequence[Tree], scope: Scope) -> list[Code]:

@@ -1,4 +1,7 @@
-"""The `device` variable of a selector. Mirrors DeviceMatches in k8s.io/dynamic-resource-allocation/cel/compile.go."""
+"""The `device` variable of a selector. Mirrors DeviceMatches in k8s.io/dynamic-resource-allocation/cel/compile.go.
+
+`DeviceFacts` is what expressions can read of a device, hashable: devices with equal facts have equal results.
+"""
 
 from __future__ import annotations
 

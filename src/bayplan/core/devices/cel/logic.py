@@ -1,4 +1,4 @@
-"""Writes && and ||, of which one operand can decide even if the other one fails, and conditions."""
+"""Writes conditions, and && and ||: one operand can decide even if the other one fails."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _MOST = 256
 """How many values of a subexpression are kept for other devices."""
 
 
-def once(place: int, code: Code) -> Code:
+def remembered(place: int, code: Code) -> Code:
     """Evaluate a part of the device once in each evaluation. `place` is a place in the frame."""
 
     def part(frame: Frame) -> Any:
@@ -30,7 +30,7 @@ def once(place: int, code: Code) -> Code:
 
 
 def shared(parts: Sequence[Path], code: Code) -> Code:
-    """Evaluate a subexpression once for all devices of which it reads the same."""
+    """Evaluate a subexpression once for all devices that are the same in what it reads."""
     known: dict[Any, tuple[Any, int]] = {}
 
     def evaluate(frame: Frame) -> Any:

@@ -113,7 +113,7 @@ class Coscheduling(Plugin):
         return ()
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
-        """Reject the waiting members of a group of which a member is unschedulable, unless few members are missing."""
+        """Reject the waiting members of a group if one is unschedulable, unless few members are missing."""
         group = self._groups.of(pod)
         if group is None:
             return PostFilterResult(Status.unschedulable())

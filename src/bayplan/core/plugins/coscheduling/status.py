@@ -1,4 +1,7 @@
-"""Keeps the status of PodGroups up to date. Mirrors pkg/controllers/podgroup_controller.go of scheduler-plugins."""
+"""Keeps the status of PodGroups up to date. Mirrors pkg/controllers/podgroup_controller.go of scheduler-plugins.
+
+It runs in the plugin's `background` task, beside attempts, and affects no decision.
+"""
 
 from __future__ import annotations
 

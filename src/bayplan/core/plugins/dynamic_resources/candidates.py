@@ -26,7 +26,7 @@ from bayplan.core.plugins.dynamic_resources.pools import Pool
 from bayplan.core.plugins.dynamic_resources.rules import RULES_OF_1_36, SearchRules
 
 Required = Sequence[tuple[str, frozenset[Value]]]
-"""Attributes of which a device must have one of some values."""
+"""Attributes: a device must have one of the values of each."""
 Skip = Callable[[Pool, Sequence[SliceDevice]], None]
 Place = tuple[int, int]
 """Where a search continues: a number of pools with candidates, and a number of candidates of the next pool."""
@@ -113,7 +113,7 @@ class Candidates:
     def after(self, start: Place, required: Required, skip: Skip) -> Iterator[tuple[SliceDevice, Pool, Place]]:
         """The candidates from `start` on, each with the place after it.
 
-        Pools of which no candidate has one of the `required` values are reported to `skip` instead, and candidates
+        Pools without a candidate that has one of the `required` values are reported to `skip` instead, and candidates
         without one may be left out.
         """
         number, first = start

@@ -1,4 +1,8 @@
-"""Writes claims to the API server, with retries after conflicts."""
+"""Writes claims to the API server, with retries after conflicts.
+
+Reserve assumes an allocation in the object store; PreBind writes it here, each part only if no other client has changed
+it. What isn't written is undone. A write without a reply is repeated until its outcome is known.
+"""
 
 from __future__ import annotations
 

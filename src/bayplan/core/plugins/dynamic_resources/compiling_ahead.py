@@ -1,4 +1,7 @@
-"""Compiles the selectors of device classes and claims when these arrive, so that no attempt has to wait for that."""
+"""Compiles the selectors of device classes and claims when these arrive, so that no attempt has to wait for that.
+
+It runs in the plugin's `background` task, one selector a turn of the event loop.
+"""
 
 from __future__ import annotations
 

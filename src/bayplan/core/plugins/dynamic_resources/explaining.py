@@ -1,4 +1,8 @@
-"""Which devices a pod's claims lack on a node, what has each of them, and what would help."""
+"""Which devices a pod's claims lack on a node, what has each of them, and what would help.
+
+It asks by the same search as Filter, and affects no decision. `obstacles.py` has what keeps a single device from a
+request.
+"""
 
 from __future__ import annotations
 

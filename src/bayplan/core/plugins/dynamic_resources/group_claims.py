@@ -1,4 +1,7 @@
-"""The claims of PodGroups: the group has them as a whole. Mirrors the feature gate DRAWorkloadResourceClaims."""
+"""The claims of PodGroups: the group has them as a whole. Mirrors the feature gate DRAWorkloadResourceClaims.
+
+The first member that is placed allocates such a claim, and the others use it.
+"""
 
 from __future__ import annotations
 

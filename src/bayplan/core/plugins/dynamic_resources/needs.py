@@ -1,4 +1,8 @@
-"""Which claims have to be allocated on a node: there, devices may have to provide extended resources of the pod."""
+"""Which claims have to be allocated on a node: there, devices may have to provide extended resources of the pod.
+
+Nodes differ in that: one has the resource itself, another one has devices that stand for it. Nodes with the same needs
+are one group, which is searched together.
+"""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class NodeAllocatable:
         index: Int32,
         statuses: list[Status],
     ) -> None:
-        """Reject nodes by distinct takings, of which each node has one, by index."""
+        """Reject nodes by distinct takings. Each node has the index of one."""
         demand = NodeDemand(pod, since_1_37=self._since_1_37)
         open_ = nodes.live & (index == 0)
         wanted: list[Mapping[str, int]] = []

@@ -1,4 +1,8 @@
-"""The pools that each node can use, by row of the node table, updated as nodes, slices and allocations change."""
+"""The pools that each node can use, by row of the node table, updated as nodes, slices and allocations change.
+
+Nodes with the same slices share one `Reach`, so that a search on one of them may count for all. `changed` is an int64
+per row, with the version of the last change that affects a search there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Search results per node and shape of claims, cached until their inputs change."""
+"""Offers: search results per node and shape of claims, cached until their inputs change.
+
+A search takes long, and most pods ask for what earlier ones asked for. Each shape has a column of verdicts and one of
+scores, with one value per row; device classes with the same selectors share them. A search that takes long gives way,
+and goes on where it stopped (`passes.py`); one that exceeds `filterTimeout` in all fails the attempt, or its node in a
+dry run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One pass over the nodes for the claims of a pod: what its searches have found, and the search that it has stopped."""
+"""One pass over the nodes for the claims of a pod: what its searches have found, and the search that it has stopped.
+
+An attempt that gives way begins anew, but its pass is kept: found outcomes hold while nothing they depend on changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pools of devices that a node can use. Mirrors structured/internal/*/pools_*.go (GatherPools)."""
+"""The pools of devices that a node can use. Mirrors structured/internal/*/pools_*.go (GatherPools).
+
+A pool without all slices of its generation is incomplete, and provides nothing until its driver has published them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which rules a search for devices follows: those of a version of kube-scheduler, with some feature gates."""
+"""Which rules a search for devices follows: those of a version of kube-scheduler, with some feature gates.
+
+The search asks this value, and never a version or a gate, so that both can be compared in one process.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class SearchRules:
     places_counters: bool = False
     """Slices with counters are for some nodes, as slices with devices are. Other nodes see them with their devices."""
     counts_shares: bool = False
-    """A device of which a claim has a share, without consumed capacity, has consumed its counters."""
+    """A device that a claim has a share of, without consumed capacity, has consumed its counters."""
     distinct_devices: bool = False
     """distinctAttribute applies to all devices of a request, not only to its last one."""
     all_or_nothing: bool = False

@@ -1,4 +1,7 @@
-"""The plugin's state for one pod between extension points."""
+"""The plugin's state for one pod between extension points, in `CycleState.data`.
+
+It is made in PreFilter. Filter, Score, Reserve and PreBind read it; Reserve adds what it granted.
+"""
 
 from __future__ import annotations
 

@@ -202,5 +202,5 @@ class Wanted:
 
 
 def _asks_for_none(demand: DeviceDemand, device: SliceDevice, consumed: Mapping[str, int]) -> bool:
-    """Whether a request needs no look at the capacity of a device, of which others have consumed some."""
+    """Whether a request needs no look at the capacity of a device that others have consumed some of."""
     return not demand.capacity and (not device.spec.capacity or (device.is_exclusive and not consumed))

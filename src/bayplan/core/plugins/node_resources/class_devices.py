@@ -1,4 +1,8 @@
-"""The devices that a device class selects, counted per node as slices, allocations and nodes change."""
+"""The devices that a device class selects, counted per node as slices, allocations and nodes change.
+
+Where a node lacks an extended resource that a class stands for, scores count devices in its place. A selector that
+can't be evaluated counts no devices.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""NodeResourcesFit: filters out nodes with too few free resources, and scores the others by their utilization."""
+"""NodeResourcesFit: filters out nodes with too few free resources, and scores the others by their utilization.
+
+Amounts are int64 columns in the units of `PodInfo.requested`: millicores of cpu, bytes, or whole units. `strategies.py`
+has the scores, `shortages.py` what is told of a rejection, `resizes.py` the rules for pods that have a node.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +216,7 @@ def after_pod_event(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
 
 
 def _reduced(old: PodInfo, new: PodInfo | None) -> Collection[Hashable] | None:
-    """Return the pod that was scaled down, and the resources of which it requests less; None if it is gone."""
+    """Return the pod that was scaled down, and the resources that it requests less of; None if it is gone."""
     if new is None:
         return None
     return [new.uid, *(name for name, amount in old.requested.items() if amount > new.requested.get(name, 0))]

@@ -1,4 +1,7 @@
-"""What is held on a node although no running pod uses it: for nominated pods, by pods that end, by resizes."""
+"""What is held on a node although no running pod uses it: for nominated pods, by pods that end, by resizes.
+
+Explanations name it, since the node looks emptier than Filter counts it. It affects no decision.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def nominated_to(node: NodeInfo, pod: PodInfo, nominations: Nominations) -> list
 
 
 def held_text(resource: str, node: NodeInfo, nominated: Sequence[PodInfo], pod: PodInfo) -> str:
-    """Say who holds a resource of a node without using it, in parentheses after a space; "" if nobody does.
+    """Say who holds a resource of a node without using it, in parentheses after a space; "" if no pod does.
 
     What `pod` itself holds isn't said.
     """

@@ -1,4 +1,8 @@
-"""The amounts of resources that the two plugins score. Mirrors plugins/noderesources/resource_allocation.go."""
+"""The amounts of resources that the two plugins score. Mirrors plugins/noderesources/resource_allocation.go.
+
+All arrays have one value per node. NodeResourcesFit's scores count a
+default request where a pod has none for cpu or memory, as upstream; filters don't.
+"""
 
 from __future__ import annotations
 

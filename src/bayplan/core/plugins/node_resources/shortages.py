@@ -1,4 +1,7 @@
-"""What a node lacks for a pod, and what would make room: a smaller request, fewer pods, or a larger node."""
+"""What a node lacks for a pod, and what would make room: a smaller request, fewer pods, or a larger node.
+
+It is told after a rejection, and affects no decision.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""NodeVolumeLimits: filters out nodes that cannot attach more volumes of a CSI driver."""
+"""NodeVolumeLimits: filters out nodes that cannot attach more volumes of a CSI driver.
+
+Attached volumes are columns by driver (`attached.py`), kept up to date as pods and claims change; a volume that several
+pods use counts once per node.
+"""
 
 from __future__ import annotations
 

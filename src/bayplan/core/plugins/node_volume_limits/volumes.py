@@ -1,4 +1,8 @@
-"""Which CSI volumes a pod uses. Mirrors filterAttachableVolumes (plugins/nodevolumelimits/csi.go)."""
+"""Which CSI volumes a pod uses. Mirrors filterAttachableVolumes (plugins/nodevolumelimits/csi.go).
+
+An in-tree volume counts as the CSI volume that it is migrated to; a claim without a volume counts for the driver of its
+class.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pods of each domain of a spread constraint, and what would make a node's domain acceptable."""
+"""The pods of each domain of a spread constraint, and what would make a node's domain acceptable.
+
+It counts as Filter does (`hard_spread.py`), and affects no decision.
+"""
 
 from __future__ import annotations
 

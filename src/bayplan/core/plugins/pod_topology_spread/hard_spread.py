@@ -1,4 +1,8 @@
-"""A DoNotSchedule constraint, with the pods that it counts by domain."""
+"""A DoNotSchedule constraint, with the pods that it counts by domain.
+
+Counts are int64, one per domain of the topology key; eligible domains are those of nodes that the constraint's policies
+let in.
+"""
 
 from __future__ import annotations
 

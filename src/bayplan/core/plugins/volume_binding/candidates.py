@@ -1,4 +1,7 @@
-"""The volumes that a claim may be bound to, by storage class: those reserved for the claim, and free ones by size."""
+"""The volumes that a claim may be bound to, by storage class: those reserved for the claim, and free ones by size.
+
+A view of the volumes, kept sorted as they come and go, so that the smallest sufficient one is found without a scan.
+"""
 
 from __future__ import annotations
 

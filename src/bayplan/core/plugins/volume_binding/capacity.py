@@ -1,4 +1,7 @@
-"""Where a volume can be provisioned: the allowed topologies of its class, and the storage capacity of its driver."""
+"""Where a volume can be provisioned: the allowed topologies of its class, and the storage capacity of its driver.
+
+Capacities are read as columns: for each node, the index of one that is sufficient.
+"""
 
 from __future__ import annotations
 

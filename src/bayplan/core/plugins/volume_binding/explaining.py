@@ -1,4 +1,7 @@
-"""Which claims and volumes a node is rejected for, and what would help."""
+"""Which claims and volumes a node is rejected for, and what would help.
+
+It asks the same stores by the same search as Filter, and affects no decision.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""VolumeBinding: a node must be able to access or provision a pod's volumes. PreBind binds the claims."""
+"""VolumeBinding: a node must be able to access or provision a pod's volumes. PreBind binds the claims.
+
+Reserve assumes volumes in memory; PreBind writes them, and waits until the volume controller has bound all claims. What
+isn't written is undone. `search.py` finds volumes for all nodes at once.
+"""
 
 from __future__ import annotations
 

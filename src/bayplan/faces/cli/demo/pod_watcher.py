@@ -46,20 +46,20 @@ class PodWatcher:
         return [bound - self._created_at[uid] for uid, bound in self._bound_at.items()]
 
     def added(self, new: PodInfo) -> None:
-        """See client.Handler."""
+        """Note when a pod was created, and whether it has a node."""
         self._created_at[new.uid] = time.monotonic()
         self._note(new)
 
     def updated(self, old: PodInfo, new: PodInfo) -> None:
-        """See client.Handler."""
+        """Note when a pod got its node."""
         self._note(new)
 
     def deleted(self, old: PodInfo) -> None:
-        """See client.Handler."""
+        """Tell that something has changed."""
         self._changed()
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """See client.Handler."""
+        """Fail: the demo's pods can be decoded."""
         raise error
 
     def _note(self, pod: PodInfo) -> None:

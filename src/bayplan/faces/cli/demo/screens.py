@@ -57,7 +57,7 @@ class TableScreen(Screen):
         self._live.stop()
 
     def refresh(self) -> None:
-        """See Screen."""
+        """Draw the table anew."""
         self._live.update(self._picture(), refresh=True)
 
 
@@ -73,7 +73,7 @@ class LineScreen(Screen):
         self._reasons: dict[str, str] = {}
 
     def refresh(self) -> None:
-        """See Screen."""
+        """Print a line for each thing that is new."""
         if self._status != self._show.status:
             self._status = self._show.status
             self._say(self._status)

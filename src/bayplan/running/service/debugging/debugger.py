@@ -1,6 +1,7 @@
 """Dumps the scheduler's state to the log and compares it with the API server, on request.
 
-Mirrors pkg/scheduler/backend/cache/debugger, which SIGUSR2 triggers too.
+It works a few milliseconds at a time, and never during a what-if. A difference is reported if it still exists two
+seconds later. Mirrors pkg/scheduler/backend/cache/debugger, which SIGUSR2 triggers too.
 """
 
 from __future__ import annotations

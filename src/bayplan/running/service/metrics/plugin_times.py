@@ -1,4 +1,7 @@
-"""Times the plugins in sampled attempts, where PluginTimes calls them."""
+"""PluginTimes: a stopwatch that calls the plugins of one attempt in twenty.
+
+The other attempts call plugins directly and pay nothing. Each sample counts with its weight.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Metrics that are read from the scheduler's state at each scrape, so that they cost nothing between scrapes."""
+"""The state that metrics report, read at each scrape, so that it costs nothing between scrapes.
+
+It is taken in the scheduler's thread (`bayplan.running.service.loop_reader`); what is measured as it happens is in
+`measuring.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Certificate authorities that are trusted, and the client certificates that they signed."""
+"""Certificate authorities that are trusted, and the client certificates that they signed.
+
+The TLS handshake verifies a chain against all of them together; here it is decided for which purpose one counts:
+clients, or front proxies.
+"""
 
 from __future__ import annotations
 

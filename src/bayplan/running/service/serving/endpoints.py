@@ -1,4 +1,8 @@
-"""The endpoints of a scheduler: their paths, health checks and metrics."""
+"""The endpoints of a scheduler: their paths, health checks and metrics.
+
+They have their own thread, event loop and API client, so that a blocked scheduler still answers. State is read through
+`bayplan.running.service.loop_reader`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Named health checks, with responses in Kubernetes' format. Mirrors k8s.io/apiserver/pkg/server/healthz."""
+"""Named health checks, with responses in Kubernetes' format. Mirrors k8s.io/apiserver/pkg/server/healthz.
+
+Checks run in the endpoints' thread, and must not block. Summaries are open to everyone, so they name no problem.
+"""
 
 from __future__ import annotations
 

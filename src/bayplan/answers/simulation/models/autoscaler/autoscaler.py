@@ -1,4 +1,9 @@
-"""Autoscaler: lets the number of nodes follow what pods need."""
+"""Autoscaler: lets the number of nodes follow what pods need, as cluster-autoscaler or Karpenter do.
+
+It follows a timeline, and scans at intervals: `scale_up.py` adds nodes of groups for pods that wait, `scale_down.py`
+removes those that can go. Whether a pod fits is asked of the real filters (`trials.py`). docs/compare.md says what the
+rules leave out of the real ones.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,11 @@ from bayplan.answers.simulation.models.autoscaler.rules import Rules
 from bayplan.answers.simulation.models.autoscaler.scale_down import ScaleDown
 from bayplan.answers.simulation.models.autoscaler.scale_up import ScaleUpRule
 from bayplan.answers.simulation.models.budgets import BudgetController
-from bayplan.answers.simulation.timeline import Follower, Timeline
+from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.api.kinds import NODE
 
 
-class Autoscaler(Follower):
+class Autoscaler(TimelineObserver):
     """Adds nodes of groups for pods that wait, and removes those that can go. `budgets`: those of the timeline."""
 
     def __init__(self, groups: Iterable[ScaledGroup], rules: Rules, budgets: BudgetController) -> None:

@@ -1,4 +1,8 @@
-"""Fleet: the nodes of the groups, those that are coming included."""
+"""Fleet: the nodes of an autoscaler's groups, those that are coming included.
+
+A node that was asked for counts at once, and is ready after its group's delay. Nodes that come otherwise are adopted by
+the first group that has such nodes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from itertools import count
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.answers.simulation.lives import Leaving
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.timeline import Timeline
 from bayplan.core.api.kinds import NODE, POD
@@ -68,7 +72,7 @@ class Fleet:
 
     def remove(self, name: str) -> None:
         """Remove a node; the pods of DaemonSets go with it."""
-        self._timeline.remove_node(name, Leaving.DELETED)
+        self._timeline.remove_node(name, DepartureReason.DELETED)
 
     def forget(self, name: str) -> None:
         """Forget a node that is gone."""

@@ -85,7 +85,7 @@ class Packing:
         if known is None:
             world = self._world
             simple = not (pod.host_ports or pod.volumes) and pod.scheduler_name in world.profiles
-            alike = world.alike(pod) if simple else None
+            alike = world.sharing_key(pod) if simple else None
             alike = alike if alike is not None and world.decided_by_node(pod) else None
             known = self._alike[id(pod.cache)] = pod, alike  # the pod is kept, so that the number stays its own
         return known[1]

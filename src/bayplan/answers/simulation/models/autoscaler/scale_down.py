@@ -1,4 +1,8 @@
-"""Scale-down: which nodes can go, and how they are emptied."""
+"""Scale-down: which nodes can go, and how they are emptied.
+
+A node goes if it is empty, or if its pods fit elsewhere. It is cordoned first, then its pods are evicted as their
+budgets allow; if that takes too long, the node is kept. Annotations of both autoscalers are respected.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.answers.simulation.lives import Leaving
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.models.autoscaler.fleet import Fleet
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import Rules
@@ -178,7 +182,7 @@ class ScaleDown:
         else:
             for pod in pods:
                 if not pod.terminating and self._budgets.allow(pod):
-                    timeline.evict(pod, Leaving.DRAINED)
+                    timeline.evict(pod, DepartureReason.DRAINED)
 
 
 def _owner(pod: PodInfo) -> str:

@@ -1,4 +1,8 @@
-"""Scale-up: which group grows for the pods that wait."""
+"""Scale-up: which group grows for the pods that wait.
+
+The real filters say what a new node of a group would take (`trials.py`). The cheapest group for its pods grows first,
+until every pod that can be helped has room on a node that is coming.
+"""
 
 from __future__ import annotations
 

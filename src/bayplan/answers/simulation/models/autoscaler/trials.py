@@ -1,4 +1,7 @@
-"""Trials: where pods would be placed if nodes came or went. Nothing changes."""
+"""Trials: where pods would be placed if nodes came or went. They are made in a what-if, so nothing changes.
+
+The filters of the real profiles decide. Names of trial nodes begin with a character that no node's name can have.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Trials:
         hopeless: set[Hashable] = set()
         with world.what_if():
             for pod in pods:
-                alike = world.alike(pod)
+                alike = world.sharing_key(pod)
                 if alike is not None and alike in hopeless:
                     continue
                 if number and self._placed(pod):

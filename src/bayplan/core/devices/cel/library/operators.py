@@ -1,4 +1,7 @@
-"""Operators. Arithmetic, equality and order mirror cel-go's common/types."""
+"""Operators. Arithmetic, equality and order mirror cel-go's common/types.
+
+Integers have 64 bits, and overflow is an error. 1, 1u and 1.0 are equal, but true is not, unlike in Python.
+"""
 
 from __future__ import annotations
 

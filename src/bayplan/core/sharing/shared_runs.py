@@ -6,7 +6,7 @@ Sharing.start ----> an equal rejection in an equal state?  it is the decision
    |
 SharedRows -------> verdicts and scores of all rows for this key; what changed is computed again
    |
-plugins apart ----> run for this pod, as those of a pod without shared rows do
+unshared plugins ----> run for this pod, as those of a pod without shared rows do
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from bayplan.core.framework.runner import PreFilterOutcome, run_pre_filter
 from bayplan.core.framework.status import PluginError
 from bayplan.core.framework.verdicts import Verdicts
 from bayplan.core.framework.what_if import ProfileWhatIf, filter_nominated
-from bayplan.core.sharing.keys import Keys, PodKey, of_post_filters
-from bayplan.core.sharing.rows import Halves, SharedRows
+from bayplan.core.sharing.keys import Keys, PodKey, post_filter_values
+from bayplan.core.sharing.rows import SharedRows, SplitProfile
 from bayplan.foundations.latest import Latest
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Sharing:
     def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
         self._keys = Keys(profile)
-        self._halves: dict[frozenset[str], Halves] = {}
+        self._splits: dict[frozenset[str], SplitProfile] = {}
         self._rows: Latest[Hashable, SharedRows] = Latest(capacity)
         self._last: tuple[PodKey, SharedRows] | None = None
         """The rows that were used last, which are the last ones of `_rows`, and their key."""
@@ -196,12 +196,12 @@ class Sharing:
     def by_node(self, pod: PodInfo, state: ClusterState) -> bool:
         """Return whether the verdict of the filters on a node depends only on that node. Raises PluginError."""
         key = self._keys.of(pod, state.nodes, recurring=False)
-        if key is None or not key.apart:
+        if key is None or not key.unshared:
             return key is not None
-        each, cycle = Halves.of(self._profile, key.apart).each, CycleState()
+        each, cycle = SplitProfile.of(self._profile, key.unshared).unshared, CycleState()
         if run_pre_filter(each, cycle, pod, state.nodes).refusal is not None:
             return False
-        return key.apart.isdisjoint({plugin.name for plugin in each.at(Point.FILTER)} - cycle.skip_filter)
+        return key.unshared.isdisjoint({plugin.name for plugin in each.at(Point.FILTER)} - cycle.skip_filter)
 
     def failure_depends_on(self, pod: PodInfo, state: ClusterState, plugins: AbstractSet[str]) -> Hashable | None:
         """Return what the rejection of a pod by these plugins depends on besides the pod and single nodes.
@@ -209,7 +209,7 @@ class Sharing:
         None if that is unknown. Raises PluginError.
         """
         key = self._keys.of(pod, state.nodes, recurring=False)
-        if key is None or not plugins or not key.apart.isdisjoint(plugins) or not self._keys.filtering >= plugins:
+        if key is None or not plugins or not key.unshared.isdisjoint(plugins) or not self._keys.filtering >= plugins:
             return None
         return self._keys.rest_of(key, plugins)
 
@@ -220,7 +220,7 @@ class Sharing:
         rejections only. `profile`: that of the attempt, which may have other PostFilter plugins. Raises PluginError.
         """
         deciding = self._keys.rejecting(key) if rejected else key.now
-        preempting = None if deciding is None else of_post_filters(profile, pod)
+        preempting = None if deciding is None else post_filter_values(profile, pod)
         return None if preempting is None else (deciding, pod.priority, preempting)
 
     def _rejection(self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
@@ -243,9 +243,9 @@ class Sharing:
             return None
         shared = key[:3]
         self._rows.pop(shared, None)
-        if key.apart not in self._halves:
-            self._halves[key.apart] = Halves.of(self._profile, key.apart)
-        rows = SharedRows.build(self._halves[key.apart], pod, nodes, call)
+        if key.unshared not in self._splits:
+            self._splits[key.unshared] = SplitProfile.of(self._profile, key.unshared)
+        rows = SharedRows.build(self._splits[key.unshared], pod, nodes, call)
         if rows is not None:
             self._rows[shared] = rows
             self._last = key, rows
@@ -260,8 +260,8 @@ class _KeepingWhatIf(ProfileWhatIf):
     of: PodKey
 
     def kept(self, key: Hashable, cycle: CycleState, make: Callable[[], T]) -> T:
-        """Return what was made for an earlier pod, unless a filter is apart: it may treat each pod differently."""
-        filters = {plugin.name for plugin in self.profile.at(Point.FILTER)} & self.of.apart
+        """Return what was made for an earlier pod, unless a filter is unshared: it may treat each pod differently."""
+        filters = {plugin.name for plugin in self.profile.at(Point.FILTER)} & self.of.unshared
         if filters - cycle.skip_filter:
             return make()
         both = self.of[:3], key
