@@ -1,7 +1,7 @@
 """Pods that wait in Permit where no time passes.
 
-`bayplan.running.service.waiting_pods` has those of a running scheduler. A timeout ends when the simulation says so: once
-nothing else can be done.
+`bayplan.running.service.waiting_pods` has those of a running scheduler. A timeout ends when the simulation says so:
+once nothing else can be done.
 """
 
 from __future__ import annotations
