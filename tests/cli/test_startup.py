@@ -17,7 +17,7 @@ SLOW = {"aiohttp", "cryptography", "jinja2", "prometheus_client", "pyinstrument"
 SERVERS = {
     "bayplan.running.client.http",
     "bayplan_devcluster.apiserver.server",
-    "bayplan.foundations.http_server",
+    "bayplan.foundations.http_server.server",
     "bayplan.running.service",
 }
 """What a question about a file needs no part of."""

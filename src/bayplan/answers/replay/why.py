@@ -50,7 +50,7 @@ class Why(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class RecordedPlacement:
     """A decision that placed a pod. `number`: that of the decision, from 1."""
 
     number: int
@@ -66,7 +66,7 @@ class Placement:
 class Moves(Answer):
     """Each time that a pod, or a pod of its name, was placed."""
 
-    placements: tuple[Placement, ...]
+    placements: tuple[RecordedPlacement, ...]
 
     @classmethod
     def of(cls, runs: Sequence[Recording], pod: str, progress: Progress = silent) -> Moves:
@@ -77,7 +77,7 @@ class Moves(Answer):
                 progress("reading the recording")
                 one = decided.of(pod)
                 if one is not None and one.node:
-                    placements.append(Placement(decided.number, decided.time, pod, one.node))
+                    placements.append(RecordedPlacement(decided.number, decided.time, pod, one.node))
         if not placements:
             find(runs, WantedMoment(pod=pod), progress=progress)  # raises if there is no decision at all
             raise MomentError(f"pod {pod} was never placed; without --moved, the answer says why")

@@ -91,7 +91,6 @@ class NodeNames:
     names: frozenset[str]
 
     def __post_init__(self) -> None:
-        """Check what a plugin has passed."""
         if not isinstance(self.names, AbstractSet) or not all(type(name) is str for name in self.names):
             raise TypeError(f"NodeNames({shown(self.names)}): give NodeNames a frozenset of node names")
 
@@ -103,7 +102,6 @@ class Wait:
     seconds: float
 
     def __post_init__(self) -> None:
-        """Check what a plugin has passed."""
         if not isinstance(self.seconds, int | float) or not 0 <= self.seconds < math.inf:
             raise TypeError(f"Wait({shown(self.seconds)}): expected a number of seconds")
 
@@ -121,11 +119,9 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what a plugin has passed."""
         if not isinstance(self.status, Status) or not isinstance(self.nominated_node, str | None):
-            raise TypeError(
-                f"PostFilterResult({shown(self.status)}, {shown(self.nominated_node)}): expected a Status and a name"
-            )
+            passed = f"{shown(self.status)}, {shown(self.nominated_node)}"
+            raise TypeError(f"PostFilterResult({passed}): expected a Status and a name")
         if type(self.victims) is not tuple or not all(isinstance(victim, PodInfo) for victim in self.victims):
             raise TypeError(f"the victims of a PostFilterResult are {shown(self.victims)}, expected a tuple of PodInfo")
 

@@ -63,7 +63,7 @@ class Asked:
     ages: bool = False
 
 
-class FieldError(QuestionError):
+class FormFieldError(QuestionError):
     """A question that can't be answered because of one field of its form."""
 
     def __init__(self, field: str, message: str) -> None:
@@ -77,7 +77,7 @@ def _about(field: str) -> Iterator[None]:
     try:
         yield
     except QuestionError as error:
-        raise FieldError(field, str(error)) from None
+        raise FormFieldError(field, str(error)) from None
 
 
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
@@ -246,7 +246,7 @@ async def question_page(visit: PageRequest, name: str) -> web.Response:
             parts, interrupted = await visit.ask(key, ask, ages=question.ages)
         except QuestionError as error:
             problem = str(error)
-            if isinstance(error, FieldError):
+            if isinstance(error, FormFieldError):
                 faulty = [error.field]
     return visit.page(
         "question.html",

@@ -20,7 +20,7 @@ from bayplan.running.recording.checkpoints import raw_of
 from bayplan.running.recording.entries import Bound, Evicted, Permitted, PreBound, RecordedEntry, RecordedStatus
 
 
-class Recorder(Protocol):
+class EntryRecorder(Protocol):
     """Notes what happens."""
 
     @property
@@ -51,7 +51,7 @@ class Recorder(Protocol):
 class RecordedSink:
     """What a watch reports to. `sink`: a handler of objects of the kind."""
 
-    def __init__(self, recorder: Recorder, kind: str, sink: Any) -> None:
+    def __init__(self, recorder: EntryRecorder, kind: str, sink: Any) -> None:
         self._recorder = recorder
         self._kind = kind
         self._sink = sink
@@ -74,7 +74,7 @@ class RecordedSink:
 class RecordedBinder:
     """Implements executor.ports.Binder."""
 
-    def __init__(self, recorder: Recorder, binder: Binder) -> None:
+    def __init__(self, recorder: EntryRecorder, binder: Binder) -> None:
         self._recorder = recorder
         self._binder = binder
         self.cancel_pre_bind = binder.cancel_pre_bind
@@ -115,7 +115,7 @@ def _failed(error: BaseException) -> RecordedStatus:
 class RecordedEvictor:
     """Implements executor.ports.Evictor."""
 
-    def __init__(self, recorder: Recorder, evictor: Evictor) -> None:
+    def __init__(self, recorder: EntryRecorder, evictor: Evictor) -> None:
         self._recorder = recorder
         self._evictor = evictor
 
@@ -130,7 +130,7 @@ class RecordedEvictor:
 class RecordedMeasures:
     """Implements executor.ports.Measures."""
 
-    def __init__(self, recorder: Recorder, measures: Measures) -> None:
+    def __init__(self, recorder: EntryRecorder, measures: Measures) -> None:
         self._recorder = recorder
         self._attempted = measures.attempted
         self.now = measures.now
@@ -150,7 +150,7 @@ class RecordedMeasures:
 class RecordedWait:
     """A pod that waits in Permit. `waiting`: a PodInPermit with a verdict to wait for."""
 
-    def __init__(self, recorder: Recorder, waiting: Any) -> None:
+    def __init__(self, recorder: EntryRecorder, waiting: Any) -> None:
         self._recorder = recorder
         self._waiting = waiting
 
@@ -170,7 +170,7 @@ class RecordedClient:
     `bind`: its outcome is recorded by the binder.
     """
 
-    def __init__(self, recorder: Recorder, client: Any) -> None:
+    def __init__(self, recorder: EntryRecorder, client: Any) -> None:
         self._recorder = recorder
         self._client = client
         self.bind = client.bind
