@@ -120,8 +120,7 @@ class PostFilterResult:
 
     def __post_init__(self) -> None:
         if not isinstance(self.status, Status) or not isinstance(self.nominated_node, str | None):
-            passed = f"{shown(self.status)}, {shown(self.nominated_node)}"
-            raise TypeError(f"PostFilterResult({passed}): expected a Status and a name")
+            raise TypeError(f"{shown(self.status)}, {shown(self.nominated_node)}: expected a Status and a node's name")
         if type(self.victims) is not tuple or not all(isinstance(victim, PodInfo) for victim in self.victims):
             raise TypeError(f"the victims of a PostFilterResult are {shown(self.victims)}, expected a tuple of PodInfo")
 
