@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,10 +43,12 @@ class HistoryMoments:
     Attributes:
         steps: arrivals, placements, evictions and ends of pods, and what happened to nodes, in order. The number of
             each is its position, from 1.
+        notes: what isn't known or can't be read, one line each.
     """
 
     def __init__(self, history: History) -> None:
         self.history = history
+        self.source = history.source
         self.steps: list[Step] = []
         self._changes: list[Change] = []
         self._before: list[int] = []
@@ -55,6 +57,7 @@ class HistoryMoments:
         self._raw: dict[Kind, dict[Version, bytes]] = {}
         """The JSON of the objects of the last snapshot: what is the same in the next one stays the same bytes."""
         self._read()
+        self.notes = self._notes()
 
     def _read(self) -> None:
         rows = self.history.rows_with_documents
@@ -71,14 +74,7 @@ class HistoryMoments:
                     del self._checkpoints[1::2]
                     interval *= 2
 
-    @property
-    def source(self) -> str:
-        """Where it comes from, for messages."""
-        return self.history.source
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What isn't known or can't be read, one line each."""
+    def _notes(self) -> tuple[str, ...]:
         history = self.history
         placed = not history.synthetic or any(step.what is What.PLACED for step in self.steps)
         return (*map(str, history.gaps), *history.notes, *(() if placed else (_UNPLACED,)), *history.problems)
