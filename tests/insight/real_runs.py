@@ -177,17 +177,18 @@ class Controller:
 
 
 @asynccontextmanager
-async def running(objects, *controllers, build=lambda handle: default_profile(NAME, handle, (), GATES)):
+async def running(objects, *controllers, build=None, gates=GATES):
     """A client of a cluster with a scheduler, and the scheduler. `build` makes its profile from a handle."""
-    loop = asyncio.get_running_loop()
-    async with make_client(*objects, clock=loop) as client:
+    loop, build = asyncio.get_running_loop(), build or (lambda handle: default_profile(NAME, handle, (), gates))
+    async with make_client(*objects, clock=loop, version=gates.version) as client:
         scheduler = Scheduler(client, lambda handle: {NAME: build(handle)}, Settings(clock=loop))
         scheduler._attempts._rng = FirstChoice()
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))
             informers = Informers(client)
-            manager = ControllerManager(client, loop, [*CONTROLLERS, *controllers], informers=informers)
+            kinds = {"informers": informers, "taint_rules": client.server.taint_rules}
+            manager = ControllerManager(client, loop, [*CONTROLLERS, *controllers], **kinds)
             running = [tasks.create_task(part.run()) for part in (informers, manager)]
             try:
                 await scheduler.synced.wait()

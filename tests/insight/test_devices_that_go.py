@@ -73,6 +73,39 @@ def test_a_device_is_free_when_its_user_goes(made_for, changes, owner):
     assert placed_after([*objects, SECOND], **changes) == {"second": "n1"}
 
 
+@pytest.mark.parametrize("made_for", ["extended resources", "template", "all"])
+@cases(
+    "changes",
+    {
+        "deleted": {"delete_pods": ["first"]},
+        "evicted": {"taints": [("n1", "gone:NoExecute"), ("n1", "gone-")]},
+    },
+)
+def test_a_replacement_takes_the_device_that_its_predecessor_freed(made_for, changes):
+    found = holder(made_for=made_for, owner=("ReplicaSet", "first"))
+    objects = [node("n1"), *devices(), *found, workload("ReplicaSet", "first", 1)]
+
+    answer = Insight(Snapshot.of(objects)).what_if(Changes(**changes))
+
+    assert (answer.pods, answer.pending) == ((), 0)
+
+
+def test_a_replacement_takes_the_tainted_device_that_it_tolerates_for_a_time():
+    """kube-scheduler accepts a taint that is tolerated for a time, so that the pod gets the same device again."""
+    first, claim = holder(made_for="template", owner=("ReplicaSet", "first"))
+    gone = {"key": "off", "value": "yes", "effect": "NoExecute"}
+    tolerations = [{"key": "off", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+    claim["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = tolerations
+    claim["status"]["allocation"]["devices"]["results"][0]["tolerations"] = tolerations
+    *_, tainted = devices()
+    tainted["spec"]["devices"][0]["taints"] = [gone]
+    objects = [node("n1"), *devices(), first, claim, workload("ReplicaSet", "first", 1)]
+
+    answer = Insight(Snapshot.of(objects)).what_if(Changes(objects=[tainted]))
+
+    assert (answer.pods, answer.pending) == ((), 0)
+
+
 def test_a_pod_that_is_created_again_gets_a_device_anew():
     objects = [node("n1"), *devices(), node("n2"), *holder(owner=("ReplicaSet", "first"))]
     others = [each for each in devices("n2") if each["kind"] == "ResourceSlice"]

@@ -212,3 +212,46 @@ def test_prices_of_programs_and_assistants_count_as_those_of_the_command(cheap):
     answer = question.ask(Insight(Snapshot.of([*TWINS, pod("p", cpu="3")])))
     assert enough(answer) == {cheap: 1}
     assert question.command()[-2:] == ["--prices", "prices.yaml"]
+
+
+def test_pods_that_need_no_new_node_may_go_there_too():
+    answer = ask(member("one", "a"), *(pod(f"p{number}", cpu=cpu) for number, cpu in enumerate(["2", "2", "4"])))
+    assert answer.fits
+    assert "default/p2" in answer.enough[0].pods
+
+
+def hanging(name, cpu):
+    """A pod whose grace period has long ended."""
+    found = full(name, "one", cpu)
+    found["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    return found
+
+
+FORCED = {
+    "all pods": (["2", "2"], ["default/p0", "default/p1"], [], "without a new node, for 2 pods: force-delete pod"),
+    "some pods": (["2", "2", "4"], ["default/p0", "default/p1"], [1], "; then 1 node of pool a would be enough"),
+    "no pod": (["9"], None, None, ""),
+}
+
+
+@cases("cpus, pods, nodes, text", FORCED)
+def test_force_deletion_of_pods_that_hang_is_offered_before_nodes(cpus, pods, nodes, text):
+    answer = ask(
+        member("one", "a"), hanging("old", "4"), *(pod(f"p{number}", cpu=cpu) for number, cpu in enumerate(cpus))
+    )
+
+    forced = answer.to_dict()["forced"]
+    assert text in answer.text()
+    if pods is None:
+        assert forced is None
+        assert "force" not in answer.text()
+        return
+    assert forced["delete"] == ["default/old"]
+    assert forced["pods"] == pods
+    assert [each["nodes"] for each in forced["enough"]] == nodes
+
+
+def test_pod_that_still_has_time_to_end_is_not_deleted_by_force():
+    ending = hanging("old", "4")
+    ending["metadata"]["deletionTimestamp"] = "2100-01-01T00:00:00Z"
+    assert ask(member("one", "a"), ending, pod("p", cpu="2")).forced is None

@@ -131,7 +131,10 @@ def label(draft: Draft, name: str, text: str) -> None:
 
 
 def taint(draft: Draft, name: str, text: str) -> None:
-    """Add or remove a taint. Pods that don't tolerate a NoExecute taint for ever are evicted."""
+    """Add or remove a taint. Pods that don't tolerate a NoExecute taint for ever are evicted.
+
+    Those that are being deleted stay until their kubelet, or a force deletion, ends them.
+    """
     node = _node(draft, name)
     given, _, effect = text.removesuffix("-").partition(":")
     key, _, value = given.partition("=")
@@ -144,7 +147,7 @@ def taint(draft: Draft, name: str, text: str) -> None:
     draft.change(node)
     if effect == NO_EXECUTE and not text.endswith("-"):
         added = [Taint(key=key, value=value, effect=effect)]
-        specs: Any = ((pod, pod.object.spec) for pod in draft.pods_on(name))
+        specs: Any = ((pod, pod.object.spec) for pod in draft.pods_on(name) if not pod.terminating)
         tolerations = ((pod, spec.tolerations or ()) for pod, spec in specs)
         draft.displace([pod for pod, given in tolerations if math.isfinite(tolerated_seconds(added, given))])
 

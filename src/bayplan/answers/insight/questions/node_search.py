@@ -103,6 +103,11 @@ class NodeSearch:
         self._look()
         self.messages = {key: result.message for key, result in self._pending.items() if key in self._asked}
 
+    def place(self) -> tuple[str, ...]:
+        """Place the pending pods where they can be. Returns those that are asked about and lacked a node."""
+        pending = self._schedule().pending
+        return tuple(sorted(self.left - pending.keys()))
+
     def keep(self, group: NodeGroup) -> None:
         """Add the nodes that were found for a group to the world, for the searches that follow."""
         self._used[group.pool] += len(self._chosen[group])
@@ -123,7 +128,8 @@ class NodeSearch:
         """
         self._progress(f"trying nodes {_name(group)}: {plural(len(self.left), 'pod')} without a node")
         helped, is_certain = self._helped_by(group)
-        plenty = min(len(helped) * len(group.like), max(MOST_NEW_NODES, self._most))
+        tried = len(self._ordered) - len(self._without(helped))  # those that need no new node may go there, too
+        plenty = min(tried * len(group.like), max(MOST_NEW_NODES, self._most))
         if helped & self.left and not is_certain:
             helped -= self._try(self._first(group, plenty), self._without(helped)).pending.keys()
         number = self._enough(group, helped, plenty) if helped & self.left else 0
@@ -269,23 +275,27 @@ class NodeSearch:
     def _try(
         self, nodes: Iterable[NewNode], hopeless: frozenset[str] = frozenset(), most: int | None = None, ties: int = 0
     ) -> _Trial:
-        """Place the pending pods, but for the hopeless ones, with new nodes.
+        """See `_schedule`, with new nodes, and without a trace."""
+        with self._world.what_if():
+            for node in nodes:
+                node.add_to(self._world)
+            return self._schedule(hopeless, most, ties)
+
+    def _schedule(self, hopeless: frozenset[str] = frozenset(), most: int | None = None, ties: int = 0) -> _Trial:
+        """Place the pending pods, but for the hopeless ones.
 
         Ends early once more than `most` of those asked about have no node. `ties`: another choice among nodes with
         equal scores.
         """
         world = self._world
-        with world.what_if():
-            for node in nodes:
-                node.add_to(world)
-            world.rng.seed(ties)
-            keys = (key for key in self._ordered if key not in hopeless)
-            pods = [pod for key in keys if (pod := world.pending.get(key)) is not None]
-            found = Simulation(world, preempt=False, together=True).schedule(
-                pods,
-                lambda done: self._progress(f"{done:,} of {plural(len(pods), 'pod')} tried"),
-                enough=_TooMany(world, self._asked, most) if most is not None else lambda _: False,
-            )
+        world.rng.seed(ties)
+        keys = (key for key in self._ordered if key not in hopeless)
+        pods = [pod for key in keys if (pod := world.pending.get(key)) is not None]
+        found = Simulation(world, preempt=False, together=True).schedule(
+            pods,
+            lambda done: self._progress(f"{done:,} of {plural(len(pods), 'pod')} tried"),
+            enough=_TooMany(world, self._asked, most) if most is not None else lambda _: False,
+        )
         pending = {key: result for key, result in found.items() if not result.placed}
         return _Trial(pending, frozenset(result.node for result in found.values() if result.node))
 

@@ -19,8 +19,10 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.answers.insight.json_values import fields_of
+from bayplan.answers.insight.questions.change import Change, make
+from bayplan.answers.insight.questions.hanging import all_force_deleted
 from bayplan.answers.insight.questions.new_objects import add_objects, given
-from bayplan.answers.insight.questions.node_groups import node_groups
+from bayplan.answers.insight.questions.node_groups import NodeGroup, node_groups
 from bayplan.answers.insight.questions.node_search import NodeSearch, PoolLimits, PoolNodes
 from bayplan.answers.insight.questions.utilization import quantity_text
 from bayplan.answers.insight.tables import grouped, table
@@ -38,6 +40,28 @@ _ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
+class RoomByForce:
+    """What the force deletion of the pods that hang would do, which costs no new node.
+
+    `pods`: those that are placed with it alone. `enough`: the new nodes that are enough for the others then.
+    """
+
+    change: Change
+    pods: tuple[str, ...]
+    enough: tuple[PoolNodes, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as in docs/insight.md."""
+        return {"change": self.change.text, "delete": list(self.change.delete), **fields_of(self, "change")}
+
+    def text(self, wanted: int) -> str:
+        """Return the change, and how many of the wanted pods it places."""
+        number = plural(wanted, "pod") if len(self.pods) == wanted else f"{len(self.pods):,} of {plural(wanted, 'pod')}"
+        then = f"; then {_nodes(self.enough)} would be enough" if self.enough else ""
+        return f"without a new node, for {number}: {self.change.text}{then}"
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleUp(Answer):
     """How many nodes of which pools would be enough.
 
@@ -45,7 +69,8 @@ class ScaleUp(Answer):
     `enough`: the pools, together enough for all pods that can be placed, the one that helps most pods first. `alone`:
     what each pool would do by itself, the best first. `left`: the pods that stay pending whatever pool grows, with the
     reason. `workloads`: those of these pods. `limited`: those that a pool would help if it might grow.
-    `where`: what lacks nodes, for messages.
+    `where`: what lacks nodes, for messages. `forced`: what to do first, because it costs less; None if pods don't hang,
+    or their end helps no pod.
     """
 
     where: str
@@ -59,6 +84,7 @@ class ScaleUp(Answer):
     interrupted: bool = False
 
     limited: frozenset[str] = frozenset()
+    forced: RoomByForce | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -80,6 +106,8 @@ class ScaleUp(Answer):
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, what each pool would do, and the pods that no pool helps."""
         parts: list[RenderableType] = [Text(self._headline(), style="bold")]
+        if self.forced is not None:
+            parts.append(Text(self.forced.text(self.wanted)))
         if self.alone:
             parts += [Text(), self._table(wide=wide)]
         causes = grouped((message, pod) for pod, message in self.left.items())
@@ -106,10 +134,9 @@ class ScaleUp(Answer):
         if not self.enough:
             why = "the limit of nodes is reached" if self.limited else "no new node of any pool helps"
             return f"{plural(self.wanted, 'pod')} of {self.where} would stay pending: {why}"
-        nodes = " and ".join(f"{plural(each.nodes, 'node')} {_of(each)}" for each in self.enough)
         number = plural(placed, "pod") if placed == self.wanted else f"{placed:,} of {plural(self.wanted, 'pod')}"
         before = f", after {plural(self.before, 'pending pod')} of the cluster" if self.before else ""
-        return f"{nodes} would be enough for {number} of {self.where}{before}"
+        return f"{_nodes(self.enough)} would be enough for {number} of {self.where}{before}"
 
     def _table(self, *, wide: bool) -> Table:
         resources = [name for name in dict.fromkeys(name for each in self.alone for name in each.adds) if name != PODS]
@@ -124,6 +151,10 @@ class ScaleUp(Answer):
         priced = any(each.cost is not None for each in self.alone)
         headers = ("POOL", "TYPE", "LIKE", "NODES", "ZONES", "PODS", *resources, *(("$/HOUR",) if priced else ()))
         return table(headers, self.alone, row, 0 if wide else self.shown)
+
+
+def _nodes(pools: Sequence[PoolNodes]) -> str:
+    return " and ".join(f"{plural(each.nodes, 'node')} {_of(each)}" for each in pools)
 
 
 def _of(nodes: PoolNodes) -> str:
@@ -157,21 +188,13 @@ def scale_up(
         search = NodeSearch(world, ordered, asked, limits, progress)
         alone: list[PoolNodes] = []
         enough: list[PoolNodes] = []
-        interrupted = False
+        forced, interrupted = None, False
         groups = [group for group in node_groups(world) if not pools or group.pool in pools]
         try:
             search.begin()
-            found = {group: nodes for group in groups if (nodes := search.fewest(group)) is not None}
-            alone = sorted(found.values(), key=_best_first)
-            while found and len(enough) < _ROUNDS:
-                group = min(found, key=lambda each: _best_first(found[each]))
-                enough.append(found[group])
-                search.keep(group)
-                found = {
-                    each: nodes
-                    for each in groups
-                    if search.left and each is not group and (nodes := search.fewest(each)) is not None
-                }
+            forced = _by_force(world, search, NodeSearch(world, ordered, asked, limits, progress), groups)
+            for nodes in _enough(search, groups, alone):
+                enough.append(nodes)  # noqa: PERF402 - what is known when it is interrupted
         except Stopped:
             interrupted = True
         reasons = search.messages | search.limited
@@ -180,7 +203,40 @@ def scale_up(
         wanted = len(search.messages) + len(lost)
         before = len(waiting) if expansion is not None else 0
         limited = frozenset(search.limited).intersection(left)
-        return ScaleUp(where, wanted, before, tuple(enough), tuple(alone), left, workloads, shown, interrupted, limited)
+        return ScaleUp(
+            where, wanted, before, tuple(enough), tuple(alone), left, workloads, shown, interrupted, limited, forced
+        )
+
+
+def _by_force(world: World, search: NodeSearch, rest: NodeSearch, groups: Sequence[NodeGroup]) -> RoomByForce | None:
+    """What the end of the pods that hang would do. `rest`: looks for the nodes that are needed then."""
+    change = all_force_deleted(world)
+    if change is None:
+        return None
+    with world.what_if():
+        make(world, change)
+        pods = search.place()
+        if not pods:
+            return None
+        rest.begin()
+        return RoomByForce(change, pods, tuple(_enough(rest, groups, [])))
+
+
+def _enough(search: NodeSearch, groups: Sequence[NodeGroup], alone: list[PoolNodes]) -> Iterator[PoolNodes]:
+    """Yield the nodes of pools that are enough together. `alone` gets what each pool would do by itself."""
+    found = {group: nodes for group in groups if (nodes := search.fewest(group)) is not None}
+    alone += sorted(found.values(), key=_best_first)
+    for _ in range(_ROUNDS):
+        if not found:
+            return
+        group = min(found, key=lambda each: _best_first(found[each]))
+        yield found[group]
+        search.keep(group)
+        found = {
+            each: nodes
+            for each in groups
+            if search.left and each is not group and (nodes := search.fewest(each)) is not None
+        }
 
 
 def _added(world: World, expansion: Expansion) -> Iterator[PodInfo]:

@@ -1,0 +1,132 @@
+"""What-if foretells which pods lose and get devices: by taints, deletions and scaling, with all controllers.
+
+All pods need one device. BAYPLAN_TRUTH_CLUSTERS=300 runs it on so many clusters.
+"""
+
+import asyncio
+import os
+import random
+
+import pytest
+from bayplan_documents import document, node, pod
+from carried_out import CONTROLLERS, counted, end, hang, owner_of, replicas, settle, snapshot_of
+from real_runs import running
+
+from bayplan.answers.insight.questions.what_if import what_if
+from bayplan.core.api.kinds import DEVICE_TAINT_RULE, NODE, POD, REPLICA_SET, RESOURCE_SLICE
+from bayplan.core.versions import gates_of, with_gangs
+from bayplan.insight import Changes, Insight
+from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.controllers.device_taint_eviction import DeviceTaintEvictionController
+
+API = "resource.k8s.io/v1"
+GATES = with_gangs(gates_of("1.37"))
+ALWAYS = {"key": "off", "operator": "Exists"}
+TOLERATIONS = ([], [], [{**ALWAYS, "effect": "NoExecute"}], [{**ALWAYS, "effect": "NoSchedule"}])
+
+
+def device_slice(name, taints):
+    """The devices of a node. `taints`: the effect of the taint of each; "" for none."""
+    devices = [
+        {"name": f"g{number}", **({"taints": [taint(effect)]} if effect else {})}
+        for number, effect in enumerate(taints)
+    ]
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "nodeName": name, "pool": pool, "devices": devices}
+    return document("ResourceSlice", name, API, namespace="", spec=spec)
+
+
+def taint(effect):
+    return {"key": "off", "value": "yes", "effect": effect}
+
+
+def rule(pool, device, effect):
+    spec = {"deviceSelector": {"driver": "d", "pool": pool, "device": device}, "taint": taint(effect)}
+    return document("DeviceTaintRule", "off", API, namespace="", spec=spec)
+
+
+class Cluster:
+    """A random cluster whose pods need devices."""
+
+    def __init__(self, seed):
+        self.rng = rng = random.Random(seed)
+        self.taints = {
+            f"n{number}": [rng.choice(["", "", "", "NoSchedule"]) for _ in range(rng.randint(1, 2))]
+            for number in range(rng.randint(1, 3))
+        }
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu", "tolerations": rng.choice(TOLERATIONS)}}
+        claim = {"spec": {"devices": {"requests": [request]}}}
+        train = replicas("ReplicaSet", "train", rng.randint(1, 4))
+        train["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "one"}]
+        self.objects = [
+            *(node(name, cpu="8") for name in self.taints),
+            *(device_slice(name, taints) for name, taints in self.taints.items()),
+            document("DeviceClass", "gpu", API, namespace="", spec={}),
+            document("ResourceClaimTemplate", "one", API, spec=claim),
+            document("ResourceClaim", "bare", API, **claim),
+            pod("bare", resourceClaims=[{"name": "c", "resourceClaimName": "bare"}]),
+            train,
+        ]
+
+    def change(self, pods, hanging):
+        """A change as what-if takes it."""
+        rng, name = self.rng, self.rng.choice(list(self.taints))
+        effects = [rng.choice(["", "NoSchedule", "NoExecute", "NoExecute"]) for _ in self.taints[name]]
+        device = f"g{rng.randrange(len(effects))}"
+        kinds = {
+            "slice": {"objects": [device_slice(name, effects)]},
+            "rule": {"objects": [rule(name, device, rng.choice(["NoExecute", "NoExecute", "NoSchedule"]))]},
+            "delete": {"delete_pods": [rng.choice(pods)]},
+            "scale": {"scale": [f"rs/train={rng.randint(0, 5)}"]},
+            "cordon": {"cordon": [name]},
+            "taint": {"taints": [(name, "x=y:NoExecute")]},
+        }
+        if hanging:
+            kinds["force"] = {"delete_pods": list(hanging)}
+        return kinds[rng.choice(list(kinds))]
+
+
+async def carry_out(client, change):
+    for name in change.get("delete_pods", ()):
+        await end(client, name)
+    for name in change.get("cordon", ()):
+        await client.patch(NODE, name, {"spec": {"unschedulable": True}})
+    for name, _ in change.get("taints", ()):
+        await client.patch(NODE, name, {"spec": {"taints": [{"key": "x", "value": "y", "effect": "NoExecute"}]}})
+    for text in change.get("scale", ()):
+        await client.patch(REPLICA_SET, "train", {"spec": {"replicas": int(text.partition("=")[2])}}, "default")
+    for made in change.get("objects", ()):
+        if made["kind"] == "DeviceTaintRule":
+            await client.create(DEVICE_TAINT_RULE, made)
+        else:
+            await client.patch(RESOURCE_SLICE, made["metadata"]["name"], {"spec": made["spec"]})
+
+
+async def really(seed):
+    cluster = Cluster(seed)
+    async with running(cluster.objects, *CONTROLLERS, DeviceTaintEvictionController, gates=GATES) as (client, _):
+        await settle(client)
+        hanging = await hang(client, cluster.rng)
+        snapshot = snapshot_of(client)
+        pods = sorted(each.metadata.name for each in (await client.list(POD)).items)
+        change = cluster.change(pods, sorted(hanging))
+        await carry_out(client, change)
+        left = hanging - set(change.get("delete_pods", ()))
+        await settle(client, left)
+        after = [(owner_of(each), each.spec.nodeName) for each in (await client.list(POD)).items]
+    return snapshot, change, after
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", "20"))))
+def test_what_if_foretells_who_loses_and_gets_devices(seed):
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        snapshot, change, after = runner.run(really(seed))
+    foretold = []
+
+    def look(world):
+        foretold[:] = [(owner_of(each.object), each.node_name) for each in world.state.objects[POD].values()]
+
+    world = Insight(snapshot, gates=GATES).world
+    what_if(world, world, snapshot, Changes(**change), observe=look)
+
+    assert counted(foretold, snapshot) == counted(after, snapshot), change
