@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -11,7 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from tests.support.served_questions import served_objects, small_cluster
+from tests.support.served_questions import new_pod, node, served_objects, small_cluster
+from tests.support.tables import cases
 from tests.support.waiting import until
 
 from bayplan.faces.asking.replies import LINES, SLOW
@@ -135,6 +137,44 @@ async def test_question_ends_when_its_client_is_gone(monkeypatch):
             asked.cancel()
             async with asyncio.timeout(10):
                 await ended.wait()
+
+
+def profile(name):
+    resources = [{"name": "cpu", "weight": 1}]
+    args = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
+    return {"schedulerName": name, "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
+
+
+def configuration(profiles):
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {**head, "profiles": [profile(f"scheduler-{number}") for number in range(profiles)]}
+
+
+@cases(
+    "question, body",
+    {
+        "50,000 pods": ("fit", lambda: {"objects": [new_pod(f"p-{number}", "1m") for number in range(50_000)]}),
+        "20,000 nodes": ("diff", lambda: {"before": [node(f"n-{number}") for number in range(20_000)]}),
+        "a configuration of 0.6 MB": ("diff", lambda: {"configuration": configuration(3500)}),
+    },
+)
+async def test_large_question_ends_at_the_limit_or_when_its_client_is_gone(question, body):
+    """CPU is measured, so that a busy machine changes nothing. 2 s are for the client, and for what can't be ended."""
+    longest, beyond = 0.5, 2.0
+    asked = body()
+    async with served_objects(*small_cluster(), longest=longest) as client:
+        began = time.process_time()
+        found = await client.ask(question, status=504, **asked)
+        assert found["error"].startswith("the question took longer than 0.5 s")
+        assert time.process_time() - began < longest + beyond
+
+    async with served_objects(*small_cluster(), longest=600) as client:
+        leaving = asyncio.create_task(client.ask(question, **asked))
+        await until(lambda: any(thread.name == "ending" for thread in threading.enumerate()))
+        leaving.cancel()
+        began = time.process_time()
+        await client.ask("usage")  # by the same thread, once it is done with the other question
+        assert time.process_time() - began < beyond
 
 
 async def test_many_clients_at_once_get_the_same_answer():

@@ -1,5 +1,6 @@
 """A served cluster, and a client with its token."""
 
+import io
 import json
 from contextlib import asynccontextmanager
 
@@ -68,7 +69,7 @@ class Client:
     def send(self, method, path, body=None, **headers):
         """The context of a response to a request with a JSON body."""
         given = {"Authorization": f"Bearer {self.token}", **{key.replace("_", "-"): headers[key] for key in headers}}
-        data = None if body is None else json.dumps(body)
+        data = None if body is None else io.BytesIO(json.dumps(body).encode())  # aiohttp warns of large bytes
         types = {} if body is None else {"Content-Type": "application/json"}
         return self.session.request(method, self.url + path, data=data, headers={**types, **given})
 
