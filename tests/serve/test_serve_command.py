@@ -68,6 +68,26 @@ async def test_file_is_served_until_sigterm_with_a_token_that_only_the_user_can_
     assert rest == ""
 
 
+GREEDY = """
+from bayplan import filter_plugin
+
+@filter_plugin
+def greedy(pod, node):
+    return len(bytearray(8 * 2**30)) and None
+"""
+
+
+async def test_plugin_that_takes_all_memory_costs_its_pods(file, tmp_path):
+    """8 GiB of zeros are addresses only, so that the test takes no memory without the limit, either."""
+    plugin, token_file = tmp_path / "greedy.py", tmp_path / "token"
+    plugin.write_text(GREEDY)
+    with running("--from", file, "--plugin", str(plugin), "--token-file", str(token_file)) as (_, url, _):
+        async with aiohttp.ClientSession() as session:
+            client = Client(session, url, token_file.read_text().strip())
+            assert "MemoryError" in json.dumps(await client.ask("explain", pod="big-0"))
+            assert (await client.call("GET", "/v1/cluster"))["nodes"] == 3
+
+
 async def test_live_cluster_is_followed_and_only_read():
     """The API server counts the requests that could write; Secrets and ConfigMaps are not read either."""
     api = make_client(make_node("a"), make_pod("web"), make_pod("big", requests={"cpu": "900"}))

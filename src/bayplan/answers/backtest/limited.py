@@ -70,6 +70,16 @@ def run_limited(work: Callable[[Progress], T], limits: RunLimits, progress: Prog
         process.join()
 
 
+def limit_memory(mib: int = MEMORY_MIB) -> None:
+    """Let this process take at most so many MiB more. What takes more raises MemoryError.
+
+    For a server: it has threads, so it can't fork, and a plugin that takes all memory would end it for everyone.
+    """
+    most = _addresses() + mib * 2**20
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def can_fork() -> bool:
     """Whether a fork is possible, and certain to go on: a lock that another thread holds stays locked in it."""
     return "fork" in multiprocessing.get_all_start_methods() and threading.active_count() == 1
@@ -118,9 +128,7 @@ class _Child:
     def run(self) -> None:
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-        most = _addresses() + self._limits.memory_mib * 2**20
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        limit_memory(self._limits.memory_mib)
         threading.Thread(target=self._watch, args=(threading.get_ident(),), daemon=True).start()
         try:
             self._send("found", self._work(lambda text: self._send("progress", text)))

@@ -90,6 +90,8 @@ class Worker:
                         result = step(progress)
             except Stopped:
                 stopped = True
+            except MemoryError:
+                raise QuestionError("it needs more memory than the server may take") from None
             except EndedError:
                 stopped = True
                 if renew is not None:

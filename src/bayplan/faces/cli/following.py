@@ -20,6 +20,7 @@ from bayplan.faces.cli.shared_options import FilesOfKind
 from bayplan.foundations.lazy import on_use
 
 with on_use():
+    from bayplan.answers.backtest import limited
     from bayplan.core.api import kinds
     from bayplan.faces.asking import sources
     from bayplan.running.client import connection, errors
@@ -112,7 +113,9 @@ async def check_readable(client: HttpClient, *kinds: Kind) -> None:
 
 
 async def followed_source(followed: Followed, insight: Insight, stack: AsyncExitStack) -> Source:
-    """Return the source that the options name."""
+    """Return the source that the options name. A process that calls plugins of the user has a limit of memory."""
+    if followed.plugins:
+        limited.limit_memory()
     source = followed.source
     if followed.moment is not None:
         with reporting(f"Reading {source.path}"):
