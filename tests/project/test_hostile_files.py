@@ -132,6 +132,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "deep blocks": ("a.yaml", lambda: b"".join(b" " * n + b"a:\n" for n in range(2000))),
     "aliases": ("a.yaml", lambda: LAUGHS),
     "an alias of itself": ("a.yaml", lambda: b"a: &a [*a]\n"),
+    "many documents": ("a.yaml", lambda: b"---\na: 1\n" * 400_000),
+    "many empty documents": ("a.yaml", lambda: b"---\n" * 999_000),
     "an odd date": ("a.yaml", lambda: b"a: 2026-13-45\n2026-13-45: 1\n"),
     "tags": ("a.yaml", lambda: b'a: !!timestamp 2026-99-99\nb: !!binary "%%"\nc: !!int ""\n'),
     "a tag of Python": ("a.yaml", lambda: b"a: !!python/object/apply:os.system [ls]\n"),

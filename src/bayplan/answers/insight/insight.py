@@ -266,7 +266,7 @@ class Insight:
         `progress`: as for `capacity`. Raises QuestionError.
         """
         self.world.reset()
-        known = {group.pool for group in node_groups.node_groups(self.world)}
+        known = {group.pool for group in node_groups.node_groups(self.world)} if pools else set()
         for pool in pools:
             if pool not in known:
                 raise QuestionError(
