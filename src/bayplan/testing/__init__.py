@@ -2,6 +2,8 @@
 
 The pytest fixtures are in `bayplan.testing.fixtures`, the plugin contract in `bayplan.testing.contract`. Nothing is
 imported before it is used. What only this project's tests need is in tests/support.
+
+Other packages use `conformance`, `scenarios`, `virtual_time`.
 """
 
 from typing import TYPE_CHECKING

@@ -3,6 +3,8 @@
 A request goes through `http`, `authorization` and `endpoints` to `storage`, which applies the strategies of `kinds`.
 All state is in memory. The package imports only `bayplan.core.api` and `bayplan.foundations.clock`, so it cannot share
 the mistakes of its clients.
+
+Other packages use `api_types`, `defaults`, `endpoints`, `http`, `kinds`, `patch`, `status`, `storage`, `validation`.
 """
 
 from typing import TYPE_CHECKING

@@ -10,4 +10,7 @@ rests. Work beside attempts is numbered, and its coroutine is stepped where the 
 are made again and compared (`replay.py`); `causes.py` finds why one differs, `candidates.py` asks another policy at
 each decision. `recorded_plugins.py` has the rule about plugins: the user names them, and nothing that a recording names
 is imported.
+
+Other packages use `candidates`, `causes`, `moments`, `outcome`, `policies`, `recorded_moments`, `recorded_plugins`,
+`redaction`, `replay`, `wanted`, `why`.
 """

@@ -7,4 +7,6 @@ scores (`evidence.py`) and their likelihood (`fitting.py`). `agreement.py` and `
 time, in bounded space.
 
 A shadow belongs to one event loop. What compares decisions reads no clock and does no I/O.
+
+Other packages use `comparisons`, `following`, `metrics`, `record`, `report`, `shadow`, `shown`.
 """

@@ -9,4 +9,7 @@ attempts and executor on ports in memory (`ports.py`). `models/` has what surrou
 interruptions. No second implementation of a decision is here. Extenders are not asked.
 
 A World belongs to one thread at a time. Questions, histories and the shadow each have their own.
+
+Other packages use `behaviour`, `claims`, `evictions`, `handle`, `happenings`, `lives`, `measures`, `meter`, `models`,
+`owners`, `quantiles`, `replicas`, `results`, `simulation`, `timeline`, `usual`, `volumes`, `world`, `writes`.
 """

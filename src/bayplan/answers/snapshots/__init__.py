@@ -21,3 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Gap", "Snapshot", "SnapshotError"]
 
 __getattr__, __dir__ = lazily(__name__)
+
+Other packages use `archive`, `cluster`, `dev_cluster`, `documents`, `exports`, `files`, `lacking`, `older_versions`,
+`reading`, `redaction`, `rights`, `served`.
+"""

@@ -4,6 +4,10 @@ and the table of kinds.
 `kinds.py` has a line for each kind. Types are lightkube's models, decoded by msgspec; a field that they lack is a
 subclass (as in `node_allocatable.py`) and a line in `field_types.py`. Amounts are integers: millicores of cpu, else
 base units. This package knows nothing about scheduling and imports no other package of Bayplan.
+
+Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `durations`, `field_errors`, `kinds`, `labels`,
+`models`, `node_allocatable`, `objects`, `older_versions`, `patterns`, `pod_groups`, `quantity`, `requests`,
+`selectors`, `sharing`, `suggestions`, `times`, `tolerations`, `volumes`.
 """
 
 from bayplan.foundations.lazy import import_lazily

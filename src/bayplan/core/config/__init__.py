@@ -7,6 +7,9 @@ validated. `build_profiles` builds the plugins of a plan (`profiles.py`).
 
 To read or validate more: the field in `types.py`, its values in `validation.py`, what has no effect in
 `ineffective.py`.
+
+Other packages use `catalog`, `documents`, `errors`, `loading`, `merging`, `origins`, `planning`, `plugin_files`,
+`profiles`, `types`, `validation`, `wrapping`, `writing`.
 """
 
 from typing import TYPE_CHECKING

@@ -15,4 +15,7 @@ Each fact about a pod has one owner; other places refer to it:
 
 The watch event that confirms a binding changes only the cluster state. A binding cycle ends here: bound, or undone and
 requeued.
+
+Other packages use `attempts`, `binding`, `executor`, `extenders`, `giving_way`, `handlers`, `intake`, `ports`,
+`preemption`, `runtime`.
 """

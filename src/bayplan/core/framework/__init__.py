@@ -9,4 +9,10 @@ plugin is of.
 To add an extension point: its protocol, the point in `profile.py`, how it is run, its caller, `bayplan.plugin` and
 docs/api.md. To extend the handle of plugins: `handle.py` and its two implementations, `bayplan.running.service.handle`
 and `bayplan.answers.simulation.handle`.
+
+Other packages use `assuming`, `binding_runner`, `calling`, `capabilities`, `changes`, `checks`, `cycle_data`,
+`device_slices`, `events`, `extenders`, `functions`, `gangs`, `giving_way`, `handle`, `hints`, `interface`,
+`lasting_taints`, `measurements`, `missing_volumes`, `near_names`, `normalization`, `own_volumes`, `placements`,
+`pod_run`, `profile`, `promises`, `remedies`, `resizes`, `runner`, `shortages`, `status`, `unknown_writes`, `verdicts`,
+`waiting_pods`, `what_if`.
 """

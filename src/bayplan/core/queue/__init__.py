@@ -3,6 +3,8 @@
 It is a pure state machine: the current time is an argument of its methods. `scheduling_queue.py` has what happens to
 it, `places.py` where pods and groups wait, and `queued_pod.py` a drawing of the places. It belongs to the scheduler's
 thread.
+
+Other packages use `gates`, `hints`, `in_flight`, `queued_pod`, `sort_keys`.
 """
 
 from bayplan.core.queue.hints import QueueProfile

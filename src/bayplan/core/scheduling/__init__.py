@@ -4,6 +4,8 @@ It reads the state, and changes it only inside what-ifs, which it undoes. No I/O
 `decide` makes a decision where there are no extenders and no queue, as in tests and in conformance. Start at
 `attempt.py`, then `cycle.py` for a pod and `gangs.py` for a gang; `plan.py` and `decision.py` are the results. What
 happens to a plan is decided in `bayplan.core.executor` alone.
+
+Other packages use `attempt`, `cycle`, `decision`, `reservations`, `sampling`.
 """
 
 from bayplan.core.scheduling.attempt import Attempt, attempt, decide, run

@@ -20,6 +20,8 @@ It saves time only. Without it, every attempt ends with the same decision (tests
 verdict or score holds for a row until the row changes; where only pods changed, only plugins that read pods run again.
 A whole rejection holds until anything changes. Results of the 32 latest keys of a profile are kept, from the second pod
 of a key on. PostFilter plugins let it keep what they make for a key (`WhatIf.kept`), as the dry runs of preemption.
+
+Other packages use `rows`.
 """
 
 from bayplan.core.sharing.keys import PodKey

@@ -4,6 +4,8 @@ A difference is one entry of `kubernetes.json`, by name. Its switches are asked 
 plugin asks `gates.enabled(NAME)` in its constructor; the embedded API server, which lacks plugins, asks its `features`;
 and pods are read as the version counts them (`atomic=`), because a pod outlives the question. To add one: its entry;
 its `plugins` are added to the default ones.
+
+Other packages use `table`.
 """
 
 from typing import TYPE_CHECKING

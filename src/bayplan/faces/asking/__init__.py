@@ -6,4 +6,7 @@ source, `guard.py` the guard, `routing.py` and `replies.py` requests and replies
 each other.
 
 The event loop of the server never touches a World: the worker thread owns it.
+
+Other packages use `answering`, `asking`, `events`, `guard`, `replies`, `routing`, `running`, `schemas`,
+`served_questions`, `sources`, `worker`.
 """

@@ -3,4 +3,6 @@
 Start at `server.py`. Each question of `bayplan.faces.asking.served_questions` is a tool (`tools.py`), short enough for
 a model (`shortening.py`); malformed messages are answered (`malformed.py`). It speaks over standard input and output,
 or HTTP (`http.py`). No other package imports the SDK.
+
+Other packages use `http`, `recordings`, `server`.
 """

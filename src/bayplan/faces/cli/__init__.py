@@ -1,6 +1,8 @@
 """The `bayplan` command: argument parsing and printing only.
 
 Commands are imported when they are used, so that help and completion are fast.
+
+Other packages use `run`.
 """
 
 from __future__ import annotations

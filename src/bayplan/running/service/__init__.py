@@ -10,4 +10,7 @@ those of plugins. The cluster state and the queue belong to the scheduler's even
 (`leader_election.py`), the endpoints' (`serving/`), and that which detects a blocked loop (`watchdog.py`); they read
 through `loop_reader.py`. Work that takes long lets other tasks run every 5 ms (`bayplan.foundations.turns`). If the
 scheduling loop itself ends, /livez fails and the process exits with the reason.
+
+Other packages use `event_recorder`, `evictions`, `failed_requests`, `handle`, `informers`, `leader_election`,
+`messages`, `metrics`, `scheduler`, `services`, `serving`, `waiting_pods`, `watchdog`.
 """

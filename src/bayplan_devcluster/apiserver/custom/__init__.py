@@ -2,4 +2,6 @@
 
 `definitions` handles the lifecycle of definitions, and `resource` builds the resources that they define from the other
 modules. Mirrors apiextensions-apiserver.
+
+Other packages use `definitions`, `validation`.
 """

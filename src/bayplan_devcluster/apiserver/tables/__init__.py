@@ -1,4 +1,7 @@
-"""The tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go."""
+"""The tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
+
+Other packages use `columns`.
+"""
 
 from __future__ import annotations
 

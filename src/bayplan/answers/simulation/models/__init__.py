@@ -1,1 +1,4 @@
-"""Models of what surrounds a scheduler. Each is a small class that can be replaced; `parameters.py` reads them."""
+"""Models of what surrounds a scheduler. Each is a small class that can be replaced; `parameters.py` reads them.
+
+Other packages use `autoscaler`, `budgets`, `interruptions`, `job_durations`, `parameters`.
+"""

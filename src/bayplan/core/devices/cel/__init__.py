@@ -5,4 +5,6 @@ An expression is parsed (`parsing`, `literals`) and type-checked (`checking`, wi
 source is written (`writing`, `numbers`, `logic`, `selecting`, `calls`, `loops`), the rest closures; `memory` keeps some
 values. They are evaluated for a device (`device`). Functions come from `library`, and their cost is limited (`costs`).
 `selectors` caches the results, by what an expression reads of a device (`reading`).
+
+Other packages use `derivations`, `device`, `selectors`, `values`.
 """

@@ -1,1 +1,4 @@
-"""DefaultPreemption and WorkloadAwarePreemption: evict pods of lower priority to make room for pending pods."""
+"""DefaultPreemption and WorkloadAwarePreemption: evict pods of lower priority to make room for pending pods.
+
+Other packages use `plugin`, `whole_groups`.
+"""

@@ -6,4 +6,6 @@ one that failed aren't tried (`interchangeable.py`). Verdicts and scores are col
 claims (`offers.py`). A row is searched again when its slices, its labels or its pools change. Reserve takes what Filter
 found on the node. What differs between versions of kube-scheduler and its gates is a value (`rules.py`). What claims
 take of a node's own resources is a column, too (`provisions.py`, `node_allocatable.py`).
+
+Other packages use `plugin`.
 """

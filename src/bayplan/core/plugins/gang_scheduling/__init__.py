@@ -1,1 +1,4 @@
-"""GangScheduling: places the pods of a Kubernetes PodGroup together."""
+"""GangScheduling: places the pods of a Kubernetes PodGroup together.
+
+Other packages use `plugin`.
+"""

@@ -1,1 +1,4 @@
-"""InterPodAffinity: places pods near or away from other pods."""
+"""InterPodAffinity: places pods near or away from other pods.
+
+Other packages use `plugin`.
+"""

@@ -1,1 +1,4 @@
-"""NodeResourcesFit and NodeResourcesBalancedAllocation, and the code that they share."""
+"""NodeResourcesFit and NodeResourcesBalancedAllocation, and the code that they share.
+
+Other packages use `balanced_allocation`, `fit`.
+"""

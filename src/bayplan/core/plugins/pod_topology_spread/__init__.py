@@ -1,1 +1,4 @@
-"""PodTopologySpread: spreads pods over topology domains."""
+"""PodTopologySpread: spreads pods over topology domains.
+
+Other packages use `plugin`.
+"""

@@ -1,1 +1,4 @@
-"""The commands that answer questions about a cluster, which they only read."""
+"""The commands that answer questions about a cluster, which they only read.
+
+Other packages use `answering`, `cluster_options`, `follow_options`, `messages`, `moments`, `progress`.
+"""

@@ -1,1 +1,4 @@
-"""Dumps the scheduler's state to its log on a signal."""
+"""Dumps the scheduler's state to its log on a signal.
+
+Other packages use `debugger`.
+"""

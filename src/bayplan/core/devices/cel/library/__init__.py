@@ -2,6 +2,8 @@
 
 A function is called with arguments of its declared types; a method's receiver is the first argument. It raises CelError
 on failure.
+
+Other packages use `formatting`, `lists`, `operators`, `regexes`.
 """
 
 from __future__ import annotations
