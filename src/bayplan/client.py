@@ -1,5 +1,4 @@
-"""A Kubernetes API client: transport, credentials, typed verbs and reflectors. Public, and usable on its own.
-"""
+"""A Kubernetes API client: transport, credentials, typed verbs and reflectors. Public, and usable on its own."""
 
 from typing import TYPE_CHECKING
 

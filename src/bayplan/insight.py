@@ -1,5 +1,4 @@
-"""Answers to questions about scheduling on any cluster, which is only read. Public; see docs/insight.md.
-"""
+"""Answers to questions about scheduling on any cluster, which is only read. Public; see docs/insight.md."""
 
 from typing import TYPE_CHECKING
 

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import time
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -13,6 +12,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.support.assistants import called
 from tests.support.served_questions import small_cluster
+from tests.support.waiting import without_end
 
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.served_questions import ServedQuestions
@@ -118,9 +118,7 @@ async def test_question_ends_when_its_client_is_gone(monkeypatch, mode):
     def explain_all(self, *_, progress, **__):
         loop.call_soon_threadsafe(begun.set)
         try:
-            while True:
-                progress("explaining")
-                time.sleep(0.001)
+            without_end(progress, "explaining")
         finally:
             loop.call_soon_threadsafe(ended.set)
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from bayplan.benchmarking.place import ChangeSignal
 from bayplan.benchmarking.pod_operations import create_pods
 from bayplan.benchmarking.pods import SeenPod, SeenPods
+from bayplan.testing.virtual_time import VirtualTime
 
 
 class LatePlace:
@@ -40,7 +41,7 @@ class LatePlace:
             self._report(name, namespace, "node")
 
 
-async def test_steady_state_deletes_pods_that_are_seen_after_the_end():
+async def run_steadily():
     place = LatePlace()
 
     async def ensure_namespace(_):
@@ -56,5 +57,11 @@ async def test_steady_state_deletes_pods_that_are_seen_after_the_end():
     )
     async with asyncio.timeout(5):
         await create_pods(run, operation)
+    return place
+
+
+def test_steady_state_deletes_pods_that_are_seen_after_the_end():
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        place = runner.run(run_steadily())
     assert place.deleted == ["pod-0", "pod-1", "pod-2"]
     assert len(place.pods) == 0

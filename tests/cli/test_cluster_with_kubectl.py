@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.binding import bind_all
 
-from bayplan.client import ApiError
 from bayplan.core.api.kinds import POD
 from bayplan.core.expansion.daemon_pods import target_node
 from bayplan.foundations.clock import RunningClock
@@ -97,15 +97,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 async def bind_pods(cluster: DevCluster) -> None:
     """Bind every pod that has no node, to the one it is made for or to the nodes in turn, until cancelled."""
     nodes = itertools.cycle(f"node-{number}" for number in range(4))
-    while True:
-        for pod in list(cluster.informers.of(POD).objects.values()):
-            if not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
-                try:
-                    await cluster.client.bind("default", pod.metadata.name, target_node(pod) or next(nodes))
-                except ApiError as error:
-                    if error.status not in {404, 409}:
-                        raise
-        await asyncio.sleep(0.02)
+    await bind_all(cluster.client, cluster.informers.of(POD).objects, lambda pod: target_node(pod) or next(nodes))
 
 
 async def test_a_deployment_rolls_out_scales_and_rolls_back(kubectl: Kubectl):

@@ -18,7 +18,7 @@ def test_task_of_a_plugin_cannot_end_the_event_loop(error, caplog):
 
     async def main():
         tasks = [asyncio.create_task(fail()) for _ in range(2)]
-        await asyncio.sleep(0.01)
+        await asyncio.wait(tasks)
         done.extend(task.done() for task in tasks)
         for task in tasks:
             task.exception()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 from aiohttp import web
+from tests.support.waiting import turns
 
 
 @dataclass
@@ -52,7 +53,7 @@ class ScriptedServer:
             try:
                 for chunk in chunks:
                     await response.write(chunk)
-                    await asyncio.sleep(0.01)
+                    await turns()  # the client gets each by itself
                 if then == "cut":
                     request.transport.abort()
                 elif then == "silence":

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 from tests.support.tables import cases
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import PATIENCE, turns, until
 
 from bayplan.client import ClusterAccess, ConfigError, HttpClient, TransportError
 from bayplan.foundations.tls import client_context
@@ -41,7 +41,7 @@ class Server:
             reply, closes, _ = reply.partition(b"<close>")
             for part in reply.split(b"<pause>"):
                 writer.write(part)
-                await asyncio.sleep(0.01)
+                await turns()
             if closes:
                 break
         writer.close()
@@ -147,7 +147,7 @@ async def test_only_idempotent_request_is_repeated_when_a_reused_connection_brea
 async def test_data_without_a_request_closes_the_connection():
     async with served(OK + b"<pause>" + OK, OK) as server, HttpClient(server.url) as client:
         assert await client.request("GET", "/") == b"{}"
-        await asyncio.sleep(0.05)
+        await until(server.opened[0].is_closing)
         assert await client.request("GET", "/") == b"{}"
     assert len(server.opened) == 2
 

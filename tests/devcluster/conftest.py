@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.binding import bind_all
+from tests.support.waiting import until
 
-from bayplan.client import ApiError, PatchType
+from bayplan.client import PatchType
 from bayplan.core.api.kinds import (
     CONTROLLER_REVISION,
     CRON_JOB,
@@ -72,11 +74,13 @@ class World:
 
     async def until(self, check: Callable[[], Any], *, step: float = 0.0) -> Any:
         """Wait until the check succeeds. The cluster's clock advances by `step` seconds before each check."""
-        async with asyncio.timeout(PATIENCE):
-            while not (result := check()):
+
+        def checked() -> Any:
+            if not (found := check()):
                 self.clock.advance(step)
-                await asyncio.sleep(0.005)
-        return result
+            return found
+
+        return await until(checked, within=PATIENCE, step=0.005)
 
     async def settle(self, seconds: float, *, step: float = 1.0) -> None:
         """Advance the clock in steps, and let all components work after each."""
@@ -86,16 +90,8 @@ class World:
 
     async def bind_pods(self) -> None:
         """Bind all unscheduled pods, to the node that they are made for or to the nodes in turn, until cancelled."""
-        while True:
-            for pod in self.all(POD):
-                if self.binding and not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
-                    try:
-                        node = target_node(pod) or next(self._nodes)
-                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, node)
-                    except ApiError as error:
-                        if error.status not in {404, 409}:
-                            raise
-            await asyncio.sleep(0.005)
+        objects, choose = self.views[POD].objects, lambda pod: target_node(pod) or next(self._nodes)
+        await bind_all(self.client, objects, choose, lambda: self.binding, step=0.005)
 
 
 WATCHED = (

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.binding import bind_all
 from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.tables import cases
 
-from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
+from bayplan.client import HttpClient, PatchType, load_kubeconfig
 from bayplan.core.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
 from bayplan.core.expansion import pods
 from bayplan.foundations.clock import RunningClock
@@ -78,15 +79,7 @@ class Real:
 
     async def _bind(self) -> None:
         nodes = itertools.cycle(f"node-{number}" for number in range(NODES))
-        while True:
-            for pod in list(self.views[POD].objects.values()):
-                if not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
-                    try:
-                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, next(nodes))
-                    except ApiError as error:
-                        if error.status not in {403, 404, 409}:  # 403: its namespace is terminating
-                            raise
-            await asyncio.sleep(0.02)
+        await bind_all(self.client, self.views[POD].objects, lambda _: next(nodes))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from tests.support.tables import cases
+from tests.support.waiting import turns, until
 
 from bayplan.client import ApiError, Client, PatchType, TransportError
 from bayplan.core.api.kinds import LEASE, NODE, POD
@@ -152,7 +153,7 @@ async def test_watch_shows_what_enters_and_leaves_its_scope(client):
                 return
 
     task = asyncio.create_task(watch())
-    await asyncio.sleep(0.01)
+    await until(lambda: seen)
     await client.patch(NODE, "b", {"metadata": {"labels": {"tier": "x"}}})
     await client.patch(NODE, "b", {"metadata": {"labels": {"more": "1"}}})
     load(client.server, make_node("unseen"))
@@ -195,7 +196,7 @@ async def test_end_streams_ends_or_breaks_watches(client, broken, waiting):
     await anext(watch)
     rest = asyncio.create_task(anext(watch, "the end"))
     if waiting:
-        await asyncio.sleep(0.01)
+        await turns()
     client.transport.end_streams(broken=broken)
     client.transport.end_streams(broken=broken)
     if broken:
@@ -284,7 +285,8 @@ async def test_token_authenticates():
 async def test_hanging_request_fails_when_the_client_closes(client):
     client.transport.faults.add(Fault(hang=True))
     request = asyncio.create_task(client.delete(NODE, "a"))
-    await asyncio.sleep(0.01)
+    await turns()
+    assert client.transport.requests
     assert not request.done()
     await client.close()
     with pytest.raises(TransportError):

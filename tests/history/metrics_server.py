@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from tests.history.small_histories import BEGIN, at
+from tests.support.waiting import eventually
 
 HOUR = 3600
 END = at(5 * HOUR)
@@ -209,12 +209,15 @@ def real_server(story: Story, folder: Path) -> Iterator[str]:
     process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(200):
+
+        def ready():
             try:
                 with urllib.request.urlopen(f"{url}/-/ready", timeout=5):
-                    break
+                    return True
             except OSError:
-                time.sleep(0.1)
+                return False
+
+        eventually(ready, step=0.1)
         yield url
     finally:
         process.terminate()

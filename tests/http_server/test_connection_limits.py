@@ -9,9 +9,10 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from serving import HALF, QUICK, REQUEST, closed, contexts, served
 from tests.support.tables import cases
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 PATIENT = replace(QUICK, handshake=60, header=60, idle=60)
 
@@ -36,10 +37,9 @@ async def test_bytes_that_arrive_slowly_do_not_extend_the_time_for_the_header():
         reader, writer = await one.open()
         closing = asyncio.create_task(closed(reader))
         for byte in REQUEST:
-            if closing.done():
-                break
             writer.write(bytes([byte]))
-            await asyncio.sleep(0.02)
+            if (await asyncio.wait({closing}, timeout=0.02))[0]:
+                break
         assert await closing == b""
         writer.close()
 
@@ -48,7 +48,8 @@ async def test_the_header_of_a_later_request_has_a_limit():
     async with served(replace(QUICK, idle=60)) as one:
         reader, writer = await one.open(REQUEST)
         await reader.readuntil(b"served")
-        await asyncio.sleep(0.3)  # idle for longer than a header may take
+        with pytest.raises(TimeoutError):  # it stays open, idle for longer than a header may take
+            await asyncio.wait_for(reader.read(1), 0.3)
         writer.write(REQUEST)
         await reader.readuntil(b"served")
         writer.write(HALF)
@@ -79,7 +80,8 @@ async def test_requests_in_progress_have_no_limit():
     async with served() as one:
         reader, writer = await one.open(REQUEST.replace(b"/ ", b"/wait ", 1))
         await one.begun.wait()
-        await asyncio.sleep(0.5)
+        with pytest.raises(TimeoutError):  # it is neither answered nor closed
+            await asyncio.wait_for(reader.read(1), 0.5)
         one.release.set()
         assert b"served" in await reader.readuntil(b"served")
         writer.close()
@@ -188,7 +190,8 @@ async def test_without_descriptors_accepting_pauses_and_continues():
     process, port = run_server(EXHAUSTED)
     with process:
         opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
-        await asyncio.sleep(0.5)
+        async with asyncio.timeout(PATIENCE):
+            first = (await asyncio.to_thread(os.read, process.stderr.fileno(), 1 << 16)).decode()
         for _, writer in opened[:90]:
             writer.close()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -197,7 +200,8 @@ async def test_without_descriptors_accepting_pauses_and_continues():
             assert b"served" in await reader.readuntil(b"served")
         for _, each in (*opened[90:], (reader, writer)):
             each.close()
-        _, errors = process.communicate("\n", timeout=20)
+        _, rest = process.communicate("\n", timeout=20)
+    errors = first + rest
     assert process.returncode == 0
     assert "Traceback" not in errors
     assert len(re.findall("cannot accept connections: Too many open files", errors)) == 1

@@ -19,6 +19,7 @@ import pytest
 from bayplan_documents import document
 from click.testing import CliRunner
 from tests.support.control_plane import ASSETS, ControlPlane
+from tests.support.waiting import until
 
 from bayplan.answers.snapshots.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.client import ApiError, HttpClient, load_kubeconfig
@@ -132,10 +133,12 @@ async def schedule(plane, client):
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
     try:
-        async with asyncio.timeout(60):
-            while not all(map(decided, (await client.list(POD)).items)):
-                assert process.returncode is None, log.read_text()
-                await asyncio.sleep(0.1)
+
+        async def all_decided():
+            assert process.returncode is None, log.read_text()
+            return all(map(decided, (await client.list(POD)).items))
+
+        await until(all_decided, within=60, step=0.1)
     finally:
         with suppress(ProcessLookupError):  # it has ended
             process.kill()

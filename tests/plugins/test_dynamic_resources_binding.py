@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.support.lossy_transport import REPLY_LOST, REQUEST_LOST, LossyTransport
 from tests.support.tables import cases
+from tests.support.waiting import turns
 
 from bayplan.client import Client
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM
@@ -213,10 +214,11 @@ async def test_cancellation_waits_until_the_write_is_known(fault, written):
     """A preemption cancels PreBind: what is written is known before the devices are given back."""
     cluster, client = world(claim("c", request(), **PROTECTED), claim("d", request(count=2)))
     fail(client, fault)
-    held = asyncio.Event()
+    held, sent = asyncio.Event(), asyncio.Event()
     send = client.transport.send
 
     async def slow(request):
+        sent.set()
         await held.wait()
         return await send(request)
 
@@ -225,9 +227,9 @@ async def test_cancellation_waits_until_the_write_is_known(fault, written):
     cluster.reserve(pod)
     cycle = cluster.cycle
     binding = asyncio.create_task(cluster.plugin.pre_bind(cycle, pod, "n1"))
-    await asyncio.sleep(0.01)
+    await sent.wait()
     binding.cancel()
-    await asyncio.sleep(0.01)
+    await turns()
     assert not binding.done()
     assert cluster.gets(other) == "cannot allocate all claims"
     held.set()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from tests.support.asked_questions import CONFIGURATION
 from tests.support.assistants import assistant, called, refused
 from tests.support.commands import bayplan
 from tests.support.served_questions import served_objects, small_cluster
+from tests.support.waiting import without_end
 
 from bayplan.answers.backtest.questions import history_questions
 from bayplan.answers.simulation.happenings import PodArrives
@@ -77,9 +77,7 @@ async def test_progress_is_streamed_and_others_are_answered_meanwhile(folder, mo
     monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.0)
 
     def slow(*_, progress, **__):
-        while True:
-            progress("simulating, 7%")
-            time.sleep(0.001)
+        without_end(progress, "simulating, 7%")
 
     monkeypatch.setattr("bayplan.answers.backtest.questions.compare", slow)
     async with (

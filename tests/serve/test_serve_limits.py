@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from tests.support.served_questions import new_pod, node, served_objects, small_cluster
 from tests.support.tables import cases
-from tests.support.waiting import until
+from tests.support.waiting import until, without_end
 
 from bayplan.faces.asking.replies import LINES, SLOW
 from bayplan.faces.serve.app import BODY_LIMIT
@@ -93,9 +93,7 @@ async def test_compressed_body_is_inflated_up_to_the_limit():
 
 async def test_question_ends_at_the_limit_of_time(monkeypatch):
     def explain_all(self, *_, progress, **__):
-        while True:
-            progress("explaining")
-            time.sleep(0.001)
+        without_end(progress, "explaining")
 
     monkeypatch.setattr(Insight, "explain_all", explain_all)
     async with served_objects(*small_cluster(), longest=0.1) as client:
@@ -114,9 +112,7 @@ async def test_question_ends_when_its_client_is_gone(monkeypatch):
     def explain_all(self, *_, progress, **__):
         loop.call_soon_threadsafe(begun.set)
         try:
-            while True:
-                progress("explaining")
-                time.sleep(0.001)
+            without_end(progress, "explaining")
         finally:
             loop.call_soon_threadsafe(ended.set)
 
@@ -194,9 +190,7 @@ async def test_client_that_does_not_read_is_dropped_and_others_are_answered(monk
     caplog.set_level(logging.INFO, "bayplan.faces.asking")
 
     def explain_all(self, *_, progress, **__):
-        while True:
-            progress("x" * 2**20)
-            time.sleep(0.01)
+        without_end(progress, "x" * 2**20, step=0.01)
 
     monkeypatch.setattr(Insight, "explain_all", explain_all)
     monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.001)

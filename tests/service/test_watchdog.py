@@ -1,6 +1,7 @@
 import asyncio
 import threading
-import time
+
+from tests.support.waiting import eventually, turns
 
 from bayplan.core.framework.calling import call
 from bayplan.running.service.watchdog import Watchdog
@@ -16,20 +17,13 @@ class Blocker:
         self.release.wait(5)
 
 
-def _wait_for(condition) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 async def test_blocking_plugin_is_logged_with_its_stack(caplog) -> None:
     release = threading.Event()
     watchdog = Watchdog(limit=0.02)
     seen = []
 
     def observe() -> None:
-        _wait_for(lambda: "plugin Blocker in Filter has been blocking" in caplog.text)
+        eventually(lambda: "plugin Blocker in Filter has been blocking" in caplog.text)
         seen.append((watchdog.blocked_seconds, caplog.text))
         release.set()
 
@@ -39,7 +33,7 @@ async def test_blocking_plugin_is_logged_with_its_stack(caplog) -> None:
     plugin = Blocker(release)
     call(plugin, "Filter", plugin.filter)
     await asyncio.to_thread(observer.join)
-    await asyncio.to_thread(_wait_for, lambda: watchdog.blocked_seconds == 0)
+    await asyncio.to_thread(eventually, lambda: watchdog.blocked_seconds == 0)
     watchdog.stop()
     [(blocked, text)] = seen
     assert blocked > 0
@@ -52,7 +46,6 @@ async def test_blocking_plugin_is_logged_with_its_stack(caplog) -> None:
 async def test_nothing_is_logged_while_the_loop_responds(caplog) -> None:
     watchdog = Watchdog(limit=1.0)
     watchdog.start()
-    for _ in range(20):
-        await asyncio.sleep(0.001)
+    await turns()
     watchdog.stop()
     assert not caplog.text

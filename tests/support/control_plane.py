@@ -5,7 +5,6 @@ The binaries come from the directory in KUBEBUILDER_ASSETS, as in envtest.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -14,13 +13,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from tests.support.certificates import Authority
+from tests.support.waiting import until
 
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
 from bayplan.core.api.kinds import SERVICE_ACCOUNT
@@ -201,20 +200,25 @@ class ControlPlane:
         )
 
     async def _wait_until_ready(self, api_server: _Process) -> None:
-        deadline = time.monotonic() + self._start_timeout
         answer = "it was never asked"
+
+        async def ready() -> bool:
+            nonlocal answer
+            for process in filter(None, (self._etcd, api_server)):
+                process.check()
+            try:
+                await client.request("GET", "/readyz")
+            except (ApiError, TransportError) as error:
+                answer = str(error)
+                return False
+            return True
+
         async with HttpClient(load_kubeconfig(self.admin), retries=0, request_timeout=5) as client:
-            while time.monotonic() < deadline:
-                for process in filter(None, (self._etcd, api_server)):
-                    process.check()
-                try:
-                    await client.request("GET", "/readyz")
-                except (ApiError, TransportError) as error:
-                    answer = str(error)
-                    await asyncio.sleep(_POLL)
-                else:
-                    return
-        raise ControlPlaneError(f"kube-apiserver is not ready after {self._start_timeout:g} s: {answer}")
+            try:
+                await until(ready, within=self._start_timeout, step=_POLL)
+            except TimeoutError:
+                late = f"kube-apiserver is not ready after {self._start_timeout:g} s: {answer}"
+                raise ControlPlaneError(late) from None
 
     def _write_kubeconfig(self, user: str, credentials: Mapping[str, str]) -> Path:
         cluster = {"server": self.url, "certificate-authority-data": _base64(self._authority.certificate)}

@@ -2,12 +2,12 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.support.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError
 from tests.support.tables import cases
+from tests.support.waiting import eventually
 
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
 from bayplan.core.api.kinds import CONFIG_MAP, NODE, POD
@@ -77,14 +77,6 @@ def test_servers_do_not_outlive_a_test_run_that_is_killed(tmp_path):
         pid = int(eventually((tmp_path / "pid").read_text))
         run.kill()
     eventually(lambda: not alive(pid))
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 10
-    while not (result := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return result
 
 
 def alive(pid):

@@ -1,17 +1,16 @@
 """A headless Chromium, driven through its DevTools protocol."""
 
-import asyncio
 import base64
 import itertools
 import json
 import os
 import shutil
 import subprocess
-import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import aiohttp
+from tests.support.waiting import eventually, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -69,12 +68,12 @@ class Tab:
 
     async def until(self, expression):
         """Wait until a JavaScript expression is true."""
-        async with asyncio.timeout(20):
-            while True:
-                with suppress(AssertionError):  # the page is being replaced
-                    if await self.value(expression):
-                        return
-                await asyncio.sleep(0.02)
+
+        async def holds():
+            with suppress(AssertionError):  # the page is being replaced
+                return await self.value(expression)
+
+        await until(holds, within=20, step=0.02)
 
     async def press(self, key):
         special = KEYS.get(key)
@@ -110,11 +109,12 @@ def browser(folder):
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             file = Path(folder) / "DevToolsActivePort"
-            deadline = time.monotonic() + 30
-            while not (file.exists() and file.read_text().count("\n")):
+
+            def started():
                 assert process.poll() is None, "the browser has ended"
-                assert time.monotonic() < deadline, "the browser does not start"
-                time.sleep(0.05)
+                return file.exists() and file.read_text().count("\n")
+
+            eventually(started, within=30, step=0.05)
             yield f"http://127.0.0.1:{file.read_text().partition(chr(10))[0]}"
         finally:
             process.terminate()

@@ -5,6 +5,7 @@ import sys
 import time
 
 import pytest
+from tests.support.waiting import without_end
 
 from bayplan.faces.asking.ending import EndedError, Ending
 
@@ -36,8 +37,7 @@ def catch_twice():
     caught = 0
     while True:
         try:
-            while True:
-                time.sleep(0.001)
+            without_end(lambda _: None)
         except EndedError:
             caught += 1
             if caught == 3:

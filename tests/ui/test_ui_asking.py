@@ -7,6 +7,7 @@ import time
 import aiohttp
 import pytest
 from served_page import node, pod, served, served_objects
+from tests.support.waiting import without_end
 
 from bayplan.answers.insight.answers import Stopped
 from bayplan.faces.asking.asking import Asking
@@ -28,9 +29,7 @@ class Endless:
     def __call__(self, insight, progress):
         self.begun.set()
         try:
-            while True:
-                progress("")
-                time.sleep(0.001)
+            without_end(progress)
         finally:
             self.ended.set()
 
