@@ -5,18 +5,18 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2] / "src" / "bayplan"
+ROOT = Path(__file__).parents[2] / "src"
 NAMED = re.compile(r"^Other packages use ((?:`\w+`(?:, )?)+)\.$", re.MULTILINE)
 
 
 def place_of(path):
-    """The parts of a module's name, such as ("api", "kinds"); a package ends with its own name."""
+    """The parts of a module's name, such as ("bayplan", "core", "api", "kinds"); a package ends with its own name."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
 PLACES = {place_of(path): path for path in ROOT.rglob("*.py")}
-PACKAGES = {place for place, path in PLACES.items() if path.name == "__init__.py" and place}
+PACKAGES = {place for place, path in PLACES.items() if path.name == "__init__.py" and len(place) > 1}
 
 
 def imported(path):
@@ -26,7 +26,7 @@ def imported(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [f"{node.module}.{name}" for name in names]
         for name in names:
-            parts = tuple(name.split("."))[1:] if name.startswith("bayplan.") else ()
+            parts = tuple(name.split(".")) if name.startswith(("bayplan.", "bayplan_devcluster.")) else ()
             yield parts if parts in PLACES else parts[:-1]
 
 
@@ -35,7 +35,7 @@ def uses():
     found = defaultdict(set)
     for place, path in PLACES.items():
         for parts in imported(path):
-            for length in range(1, len(parts)):
+            for length in range(2, len(parts)):
                 package = parts[:length]
                 if place[:length] != package:
                     found[package].add(parts[length])

@@ -5,4 +5,6 @@ are equal. `insight` has the questions about one cluster, `history` what happene
 decide a history again, `replay` a recording, and `shadow` beside another scheduler. It imports `bayplan.core` and the
 client of `bayplan.running`. Start at `insight/insight.py` for a question, or at `backtest/running.py` for a simulated
 week.
+
+Other packages use `backtest`, `history`, `insight`, `moments`, `replay`, `shadow`, `simulation`, `snapshots`, `sweeps`.
 """

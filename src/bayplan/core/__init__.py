@@ -5,4 +5,7 @@ clock. It imports `bayplan.foundations` only. From the bottom up: `api` (objects
 versions of Kubernetes), `devices` (dynamic resource allocation), `cluster` (columns), `framework` and `plugins`,
 `queue`, `scheduling` (one attempt), `sharing` (results that pods share), `config` and `executor`. Start at
 `scheduling/attempt.py`.
+
+Other packages use `api`, `cluster`, `config`, `devices`, `executor`, `expansion`, `framework`, `queue`, `scheduling`,
+`sharing`, `versions`.
 """

@@ -4,4 +4,7 @@ It imports nothing of Bayplan. Start with what you need: `clock.py` (real and vi
 the event loop); `bounded_files.py` (the limits of all files that are read) and `file_replacement.py` (how files are
 written); `latest.py` and `shrinking.py` (containers that give memory back); `http_server/` (limits on connections and
 bodies).
+
+Other packages use `bounded_files`, `clock`, `collector`, `failures`, `file_lock`, `file_replacement`, `heap`,
+`http_server`, `latest`, `lazy`, `log_fields`, `manifest_files`, `shrinking`, `tls`, `turns`.
 """

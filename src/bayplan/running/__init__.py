@@ -4,4 +4,6 @@
 and `extender` speaks kube-scheduler's extender protocol, both sides. It imports `bayplan.core` and
 `bayplan.foundations`, and knows nothing of the questions in `bayplan.answers`. Start at `service/loop.py`: pop,
 attempt, carry out.
+
+Other packages use `client`, `extender`, `recording`, `service`.
 """

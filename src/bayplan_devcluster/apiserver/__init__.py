@@ -4,7 +4,7 @@ A request goes through `http`, `authorization` and `endpoints` to `storage`, whi
 All state is in memory. The package imports only `bayplan.core.api` and `bayplan.foundations.clock`, so it cannot share
 the mistakes of its clients.
 
-Other packages use `api_types`, `defaults`, `endpoints`, `http`, `kinds`, `patch`, `status`, `storage`, `validation`.
+Other packages use `endpoints`, `http`, `storage`.
 """
 
 from typing import TYPE_CHECKING

@@ -10,4 +10,7 @@ events. A history is of any scheduler; what the decisions of Bayplan's own rest 
 (`bayplan.running.recording`).
 
 `bayplan.history` has its public names.
+
+Other packages use `ends`, `events`, `following`, `format`, `moments`, `reading`, `recording`, `redacting`, `sample`,
+`sources`, `writing`.
 """

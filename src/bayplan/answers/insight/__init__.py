@@ -17,4 +17,8 @@ question: a file in `questions/` with a frozen dataclass that extends `Answer` a
 tests/insight/questions (docs/insight.md shows them, and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
 
 `bayplan.insight` has its public names.
+
+Other packages use `answers`, `cluster_questions`, `insight`, `json_values`, `limits`, `manifests`, `namespaces`,
+`nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`, `question_types`, `questions`,
+`tables`.
 """

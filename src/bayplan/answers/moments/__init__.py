@@ -7,4 +7,6 @@
 `moments.py` has the protocol. A history (`bayplan.answers.history.moments`) and a recording
 (`bayplan.answers.replay.recorded_moments`)
 implement it; the page and the commands with `--at` ask it.
+
+Other packages use `moments`, `steps`.
 """

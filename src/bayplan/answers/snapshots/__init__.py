@@ -8,6 +8,9 @@
 Start at `snapshot.py`. Every source (`cluster.py`, `files.py`, `archive.py`, `dev_cluster.py`) returns a `Reading`
 (`reading.py`) of documents (`documents.py`). `rights.py` has the kinds that a snapshot has, and what it costs if one
 can't be read. `served.py` follows a cluster by list and watch. `redaction/` replaces names.
+
+Other packages use `archive`, `cluster`, `documents`, `exports`, `lacking`, `objects`, `older_versions`, `reading`,
+`redaction`, `rights`, `served`, `snapshot`.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +24,3 @@ if TYPE_CHECKING:
 __all__ = ["Gap", "Snapshot", "SnapshotError"]
 
 __getattr__, __dir__ = lazily(__name__)
-
-Other packages use `archive`, `cluster`, `dev_cluster`, `documents`, `exports`, `files`, `lacking`, `older_versions`,
-`reading`, `redaction`, `rights`, `served`.
-"""

@@ -5,9 +5,10 @@ and the table of kinds.
 subclass (as in `node_allocatable.py`) and a line in `field_types.py`. Amounts are integers: millicores of cpu, else
 base units. This package knows nothing about scheduling and imports no other package of Bayplan.
 
-Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `durations`, `field_errors`, `kinds`, `labels`,
-`models`, `node_allocatable`, `objects`, `older_versions`, `patterns`, `pod_groups`, `quantity`, `requests`,
-`selectors`, `sharing`, `suggestions`, `times`, `tolerations`, `volumes`.
+Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `defaults`, `durations`, `field_errors`,
+`kinds`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`, `patterns`,
+`pod_conditions`, `pod_groups`, `quantity`, `requests`, `resource_lists`, `selectors`, `served`, `sharing`, `status`,
+`suggestions`, `times`, `tolerations`, `type_table`, `volumes`.
 """
 
 from bayplan.foundations.lazy import import_lazily

@@ -2,5 +2,6 @@
 
 Shared by the plugins, the embedded API server, its controllers and its kubelets. Nothing here decides where a pod runs.
 
-Other packages use `allocations`, `cel`, `claims`, `classes`, `extended_claims`, `limits`, `requests`, `slices`.
+Other packages use `allocations`, `cel`, `claims`, `classes`, `device_taints`, `extended_claims`, `limits`, `requests`,
+`slices`.
 """

@@ -17,5 +17,5 @@ The watch event that confirms a binding changes only the cluster state. A bindin
 requeued.
 
 Other packages use `attempts`, `binding`, `executor`, `extenders`, `giving_way`, `handlers`, `intake`, `ports`,
-`preemption`, `runtime`.
+`preemption`, `runtime`, `silent_ports`.
 """

@@ -9,4 +9,7 @@ A watch that is silent for too long is replaced; a request without a sign of lif
 don't block. A client belongs to one event loop.
 
 `bayplan.client` has its public names.
+
+Other packages use `access`, `answers`, `backoff`, `client`, `connection`, `errors`, `events`, `http`, `kubeconfig`,
+`leader_election`, `list_watch`, `permissions`, `proxies`, `reflector`, `server_version`, `transport`.
 """

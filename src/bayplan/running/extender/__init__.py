@@ -5,5 +5,5 @@
 (`watched_cluster.py`), or the nodes of the request (`sent_nodes.py`). Only plugins that the user names run, because
 kube-scheduler has already run its own.
 
-Other packages use `client`, `paths`, `plugins`, `running`, `snippet`.
+Other packages use `client`, `paths`, `plugins`, `running`, `server`, `snippet`.
 """
