@@ -51,6 +51,26 @@ def test_file_is_short_and_has_a_docstring(path):
     assert not NAMELESS & set(path.relative_to(ROOT).parts)
 
 
+def test_modules_that_docstrings_name_exist():
+    """The head of a module leads to others: by their whole name, or by the name of a file in its package."""
+    heads = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in SOURCES}
+    modules = [(path, name) for path, head in heads.items() for name in re.findall(r"`(bayplan(?:\.[a-z]\w*)+)`", head)]
+    files = [(path, name) for path, head in heads.items() for name in re.findall(r"`([\w/]+\.py)`", head)]
+    assert len(modules) > 50
+    assert [(short(path), name) for path, name in modules if not is_module(name)] == []
+    assert [(short(path), name) for path, name in files if not is_near(path, name)] == []
+
+
+def is_module(name):
+    path = ROOT / "src" / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def is_near(path, name):
+    """Whether a file is in a module's package, in the package around it, or in a package in it."""
+    return any((folder / name).is_file() for folder in (path.parent, path.parents[1])) or any(path.parent.rglob(name))
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=short)
 def test_benchmark_can_be_imported(path, monkeypatch):
     monkeypatch.syspath_prepend(path.parent)  # as when it is run

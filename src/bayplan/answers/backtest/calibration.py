@@ -56,7 +56,7 @@ class Calibration:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What does not match, for people."""
+        """Each figure of the simulation that differs from the history by more than it may, as a line for people."""
         return tuple(self._faults())
 
     def _faults(self) -> Iterator[str]:

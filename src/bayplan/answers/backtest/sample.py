@@ -102,7 +102,7 @@ class _Placed(TimelineObserver):
         self.changes += self._following.removed(POD, key, self._now, _REASONS[life.leaving])
 
     def attempted(self, plan: Plan) -> None:
-        """A unit was attempted: its plan rests on the nodes as they are now, some of which are being drained."""
+        """A unit was attempted: its plan rests on the nodes as they are now. Some are being drained."""
         self._put_nodes()
 
     def node_added(self, name: str) -> None:

@@ -32,7 +32,7 @@ class PluginEvent:
 
 
 class OfflineHandle(StateHandle):
-    """A handle without an API server, on which no time passes. Implements framework.handle.Handle.
+    """A handle without an API server, on which no time passes. Implements bayplan.core.framework.handle.Handle.
 
     `events`, `activated` and `started` are the events that plugins recorded, the pods that they activated and the tasks
     that they started; `watched` are the kinds that they read. `time` is the time of the plugins' clock.

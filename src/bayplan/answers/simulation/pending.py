@@ -14,7 +14,7 @@ from bayplan.core.queue import SchedulingQueue
 
 
 class PendingPodsOfWorld:
-    """Implements executor.handlers.PendingPods. `by_key`: the pods by `namespace/name`, with or without a queue."""
+    """Implements bayplan.core.executor.handlers.PendingPods. `by_key`: the pods by `namespace/name`."""
 
     def __init__(self, nominations: Nominations) -> None:
         self.by_key: dict[str, PodInfo] = {}

@@ -63,7 +63,7 @@ class Tasks:
     _evictions: list[tuple[PodInfo, Coroutine[Any, Any, None]]] = field(default_factory=list)
 
     def start(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
-        """Add work."""
+        """Keep a binding cycle or an eviction until `bind` or `evict` lets it go on."""
         (self._bindings if what == BINDING else self._evictions).append((pod, work))
 
     def bind(self) -> bool:

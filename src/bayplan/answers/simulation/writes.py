@@ -29,7 +29,7 @@ class WouldWaitError(Exception):
 
 
 class StoreClient:
-    """The verbs of framework.handle.ApiClient that plugins use in PreBind, on stores in memory.
+    """The verbs of bayplan.core.framework.handle.ApiClient that plugins use in PreBind, on stores in memory.
 
     It also does what the volume controller and the provisioners do afterwards: a volume or a claim that VolumeBinding
     writes is bound at once. What is written of pods is not kept. `made`: the keys of created objects, by the uid of

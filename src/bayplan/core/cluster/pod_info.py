@@ -152,7 +152,7 @@ class PodInfo:
 
     @property
     def object(self) -> Pod:
-        """The pod object."""
+        """The whole pod, decoded again from its bytes if it was released."""
         return decode(Pod, self.raw) if self._object is None else self._object
 
     @property

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ProfileWhatIf:
-    """The filters of one profile. Implements framework.interface.WhatIf.
+    """The filters of one profile. Implements bayplan.core.framework.interface.WhatIf.
 
     `actual`: the verdicts of the pod's attempt. Filters that nodes passed there, and that pods on the nodes can't
     change, don't run again.

@@ -1,6 +1,6 @@
 """The events about an object: those of a snapshot, or of the API server, which is asked when a page shows them.
 
-Events aren't watched: a large cluster has thousands a minute.
+Only the few events that questions read are watched: a large cluster has thousands a minute.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ QUESTIONS: Mapping[str, Asked] = {
 
 
 async def questions_page(visit: PageRequest) -> web.Response:
-    """Return the list of these questions."""
+    """Return the page that lists the questions with a form."""
     return visit.page("questions.html", questions=QUESTIONS, every=0, title="Questions")
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class HttpExtenders:
-    """The extenders of a KubeSchedulerConfiguration. Implements executor.extenders.Extenders.
+    """The extenders of a KubeSchedulerConfiguration. Implements bayplan.core.executor.extenders.Extenders.
 
     Ignorable extenders are called last. Connections are opened on first use, in the event loop of the caller, and kept
     until `close`. Raises ConfigurationError.

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class UnconnectedHandle(StateHandle):
-    """Implements framework.handle.Handle: has only the nodes of recent requests, and logs events.
+    """Implements bayplan.core.framework.handle.Handle: has only the nodes of recent requests, and logs events.
 
     There are no nominations or other objects, because requests don't contain them, and no preemptions, because the
     other scheduler evicts victims.

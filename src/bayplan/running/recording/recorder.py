@@ -199,7 +199,7 @@ class DecisionRecorder:
         )
 
     def handle(self, handle: Any) -> None:
-        """The handle, before plugins are made with it."""
+        """Wrap a handle, before plugins are made with it: its clocks, waits and tasks become entries."""
         start, activate, until = handle.start, handle.activate, handle.until
 
         def activated(pods: Iterable[PodInfo]) -> None:

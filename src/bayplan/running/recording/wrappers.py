@@ -72,7 +72,7 @@ class RecordedSink:
 
 
 class RecordedBinder:
-    """Implements executor.ports.Binder."""
+    """Implements bayplan.core.executor.ports.Binder."""
 
     def __init__(self, recorder: EntryRecorder, binder: Binder) -> None:
         self._recorder = recorder
@@ -113,7 +113,7 @@ def _failed(error: BaseException) -> RecordedStatus:
 
 
 class RecordedEvictor:
-    """Implements executor.ports.Evictor."""
+    """Implements bayplan.core.executor.ports.Evictor."""
 
     def __init__(self, recorder: EntryRecorder, evictor: Evictor) -> None:
         self._recorder = recorder
@@ -128,7 +128,7 @@ class RecordedEvictor:
 
 
 class RecordedMeasures:
-    """Implements executor.ports.Measures."""
+    """Implements bayplan.core.executor.ports.Measures."""
 
     def __init__(self, recorder: EntryRecorder, measures: Measures) -> None:
         self._recorder = recorder

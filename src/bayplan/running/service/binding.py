@@ -41,7 +41,7 @@ class _PreBinding:
 
 
 class ApiBinder:
-    """Implements executor.ports.Binder. An extender may bind instead of the profile's Bind plugins."""
+    """Implements bayplan.core.executor.ports.Binder. An extender may bind instead of the profile's Bind plugins."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ApiBinder:
 
 
 class _BindingWrite:
-    """The binding of a pod, by an extender or else the profile's Bind plugins. Implements unknown_writes.Write."""
+    """A `Write` (`bayplan.core.framework.unknown_writes`): the binding of a pod, by an extender or else by Bind plugins."""
 
     def __init__(
         self, client: Client, extenders: Extenders | None, leads: Callable[[], bool], binding: Binding

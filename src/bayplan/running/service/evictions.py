@@ -32,7 +32,7 @@ _RETRY_SECONDS = (0.01, 0.05, 0.25)
 
 
 class ApiEvictor:
-    """Implements executor.ports.Evictor."""
+    """Implements bayplan.core.executor.ports.Evictor."""
 
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, failures: Failures) -> None:
         self._client = client

@@ -20,7 +20,7 @@ from bayplan.running.service.services import Services
 
 
 class SchedulerHandle(StateHandle):
-    """Implements framework.handle.Handle.
+    """Implements bayplan.core.framework.handle.Handle.
 
     `activate` moves pods to the active queue. `watched`: the kinds that plugins asked for before `freeze`. `started`:
     the work that plugins start, for the scheduler to run.

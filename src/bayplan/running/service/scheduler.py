@@ -356,7 +356,7 @@ class Scheduler:
             raise LeaseLostError("the lease was lost")
 
     def _scheduling_ended(self, error: BaseException | None) -> NoReturn:
-        """The loop runs until it is cancelled: if it ends by itself, this process is of no use."""
+        """Raise: the loop runs until it is cancelled, and has ended by itself because of a bug."""
         problem = "it returned" if error is None else f"{type(error).__name__}: {error}"
         self.ended_because = f"the scheduling loop ended: {problem}"
         log.critical("%s", self.ended_because, exc_info=error)

@@ -24,7 +24,7 @@ LISTS = ("bools", "ints", "strings", "versions")
 
 
 def number(device: Object, at: At) -> Iterator[FieldError]:
-    """The number of attributes, and of their values."""
+    """Check that a device has not too many attributes, capacities and values. Yields an error for each limit."""
     attributes = device.get("attributes", {})
     total = len(attributes) + len(device.get("capacity", {}))
     if total > MAX_ATTRIBUTES:

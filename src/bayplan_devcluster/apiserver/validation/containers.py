@@ -19,7 +19,7 @@ POD_FIELDS = (
 )  # fmt: skip
 """The fields of a pod that an environment variable may have."""
 POD_MAPS = ("metadata.annotations", "metadata.labels")
-"""The same for fields of which it may have one entry."""
+"""Maps of a pod: an environment variable may have one of their entries."""
 _OTHER_POD_FIELDS = (*POD_MAPS, "spec.restartPolicy", "spec.schedulerName", "status.phase")
 _SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
 _VARIABLE_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"

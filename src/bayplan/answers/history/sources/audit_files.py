@@ -322,7 +322,7 @@ def gke_event(entry: dict[str, Any], where: str, problems: Problems) -> AuditEve
         subresource,
         namespace,
         path[1] if len(path) > 1 else "",
-        500 if code else 200,  # a code of google.rpc, of which 0 is success
+        500 if code else 200,  # a code of google.rpc: 0 is success
         "",
         _request(payload.get("request")),
         _object(payload.get("response")),

@@ -241,7 +241,7 @@ class ClaimBinding:
 
 
 class _ClaimWrite:
-    """A step that writes a claim for a user, from the version that was read last. Implements unknown_writes.Write.
+    """A `Write` (`bayplan.core.framework.unknown_writes`) of a claim for a user, from the version that was read last.
 
     `user`: the UID of the pod, and the name of its PodGroup. Each request names the version that it changes, so that
     none can be carried out after another change.

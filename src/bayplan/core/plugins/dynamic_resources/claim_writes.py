@@ -168,7 +168,7 @@ async def write_pod_status(
 
 
 class _StatusWrite:
-    """A patch of a pod's status. Implements unknown_writes.Write.
+    """A patch of a pod's status. A `Write` (`bayplan.core.framework.unknown_writes`).
 
     A read decides nothing: after a reply, an earlier request writes the same.
     """

@@ -55,7 +55,7 @@ class SpreadConstraint:
         return (PodSelector(frozenset({namespace}), selector),)
 
     def counts(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a pod with these labels is counted: `group` has it."""
+        """Return whether a pod with these labels is counted, which is what the selector group `group` decides."""
         return self.selector is not None and bool(self.selector.requirements) and self.selector.matches(labels)
 
     def matches(self, labels: Mapping[str, str]) -> bool:

@@ -81,7 +81,7 @@ class _Assumed:
 
 
 class _PatchWrite:
-    """The patch of a volume or a claim, which only one version of the object takes. Implements unknown_writes.Write."""
+    """A `Write` (`bayplan.core.framework.unknown_writes`): a patch of a volume or a claim that only one version takes."""
 
     def __init__(self, client: ApiClient, kind: Kind, assumed: Any, patch: dict[str, Any]) -> None:
         self._client = client

@@ -57,7 +57,7 @@ class Family(Generic[S]):
 
 
 class PluginMeasurements:
-    """Implements framework.measurements.Measurements. Only the scheduler's thread writes; any thread may read."""
+    """Implements bayplan.core.framework.measurements. Only the scheduler's thread writes; any thread may read."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Family[Counter[tuple[str, ...]]]] = {}
