@@ -117,7 +117,7 @@ class ApiBinder:
 
 
 class _BindingWrite:
-    """A `Write` (`bayplan.core.framework.unknown_writes`): the binding of a pod, by an extender or else by Bind plugins."""
+    """A `Write` (`bayplan.core.framework.unknown_writes`): a pod is bound, by an extender or by Bind plugins."""
 
     def __init__(
         self, client: Client, extenders: Extenders | None, leads: Callable[[], bool], binding: Binding

@@ -81,7 +81,7 @@ class _Assumed:
 
 
 class _PatchWrite:
-    """A `Write` (`bayplan.core.framework.unknown_writes`): a patch of a volume or a claim that only one version takes."""
+    """A `Write` (`bayplan.core.framework.unknown_writes`): a patch of a volume or a claim of one version."""
 
     def __init__(self, client: ApiClient, kind: Kind, assumed: Any, patch: dict[str, Any]) -> None:
         self._client = client

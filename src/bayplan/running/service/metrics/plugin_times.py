@@ -58,8 +58,9 @@ Timed = tuple[str, list[Call]]
 class PluginTimes:
     """Times the plugins of one attempt to schedule a pod.
 
-    `call` is a `bayplan.core.framework.calling.Caller`. Call `finish` after each phase of the attempt (decision, binding):
-    it passes the profile and the phase's calls to `finished`. `weight`: how many attempts this sample represents.
+    `call` is a `bayplan.core.framework.calling.Caller`. Call `finish` after each phase of the attempt (decision,
+    binding): it passes the profile and the phase's calls to `finished`. `weight`: how many attempts this sample
+    represents.
     """
 
     __slots__ = ("_calls", "_finished", "_inside", "_now", "profile", "weight")
