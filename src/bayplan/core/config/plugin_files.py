@@ -1,6 +1,6 @@
 """Loads the user's plugins from a Python file, an importable module, or an installed distribution.
 
-A distribution provides plugins as entry points of the group `bayplan.plugins`, with the names of the plugins.
+A distribution provides plugins as entry points of the group ENTRY_POINTS, with the names of the plugins.
 """
 
 from __future__ import annotations
