@@ -117,7 +117,7 @@ async def really(seed):
     return snapshot, change, after
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", "20"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", "12"))))
 def test_what_if_foretells_who_loses_and_gets_devices(seed):
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
         snapshot, change, after = runner.run(really(seed))

@@ -142,6 +142,17 @@ def test_who_waits_what_holds_the_room_and_what_would_help():
     ]
 
 
+def test_room_that_is_kept_is_named():
+    ending = pod("old", "a")
+    ending["metadata"]["deletionTimestamp"] = ago(minutes=5)
+    ready = pod("next", cpu="9")
+    ready["status"] = {"nominatedNodeName": "a"}
+    assert ask(node("a"), ending, ready).nodes == (
+        "1 pod is terminating, and keeps its room until it has ended",
+        "node a has room kept for 1 pod",
+    )
+
+
 def test_many_causes_stay_on_one_screen():
     pods = [pod(f"p{number}", schedulingGates=[{"name": f"example.com/{number}"}]) for number in range(40)]
     text = ask(node("a"), *pods).text()

@@ -89,7 +89,7 @@ async def carried_out(snapshot, hanging, change):
         return {each.metadata.name: each.spec.nodeName for each in await pods_of(client)}
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_helps_of_explain_help(seed):
     rng = random.Random(seed)
     objects, new = [*some_nodes(rng), *workloads(rng)], picky(rng, "new", rng.choice(["1", "1", "2", "4"]))
@@ -121,10 +121,11 @@ def crowded(rng):
 
 
 def placed(pods):
-    return sum(bool(node) for node in pods.values())
+    """How many pods have a node, without those of the DaemonSet, which come and go with nodes and force deletions."""
+    return sum(bool(node) and not name.startswith("agent") for name, node in pods.items())
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_changes_that_free_most_pods_free_as_many(seed):
     rng = random.Random(seed)
     snapshot, hanging = in_virtual_time(many_wait(rng, list(crowded(rng))))
@@ -135,12 +136,10 @@ def test_changes_that_free_most_pods_free_as_many(seed):
     for each in rng.sample(best, min(2, len(best))):
         after = in_virtual_time(carried_out(snapshot, hanging, each.change))
         gone = 0 if each.change.forced else len(each.change.delete)
-        without = {name: node for name, node in after.items() if "agent" not in name}
-        earlier = {name: node for name, node in before.items() if "agent" not in name}
-        assert placed(without) == placed(earlier) + len(each.pods) - gone, each.change.text
+        assert placed(after) == placed(before) + len(each.pods) - gone, each.change.text
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_nodes_of_scale_up_are_enough(seed):
     rng = random.Random(seed)
     snapshot, hanging = in_virtual_time(many_wait(rng, list(crowded(rng))))

@@ -221,14 +221,15 @@ def _unused(world: World, pods: Iterable[PodInfo]) -> Iterator[str]:
     for state, names in states.items():
         if names:
             yield f"{plural(len(names), 'node')} {'is' if len(names) == 1 else 'are'} {state}: {listed(sorted(names))}"
-    counts = Counter(
-        "are terminating, and keep their room until they have ended"
-        if pod.terminating
-        else f"have node {pod.nominated_node_name} kept for them"
-        for pod in pods
-        if (pod.terminating and pod.node_name) or (not pod.node_name and pod.nominated_node_name)
-    )
-    yield from (f"{plural(number, 'pod')} {text}" for text, number in counts.items())
+    ending = sum(bool(pod.terminating and pod.node_name) for pod in pods)
+    kept = Counter(pod.nominated_node_name for pod in pods if not (pod.terminating or pod.node_name))
+    if ending == 1:
+        yield "1 pod is terminating, and keeps its room until it has ended"
+    elif ending:
+        yield f"{ending:,} pods are terminating, and keep their room until they have ended"
+    for node, number in kept.items():
+        if node:
+            yield f"node {node} has room kept for {plural(number, 'pod')}"
 
 
 def _lines(each: WaitingWorkload) -> list[str]:
