@@ -121,6 +121,7 @@ FAULTS = {
     "a priority class without a value": changed("PriorityClass", "high", "value", value=None),
     "a cron job whose template is a number": changed("CronJob", "nightly", "spec", "jobTemplate", value=7),
     "pods on a node that is gone": without("Node", "n1"),
+    "a template of claims that is empty": changed("StatefulSet", "db", "spec", "volumeClaimTemplates", 0, value={}),
 }
 
 
@@ -133,6 +134,7 @@ def test_odd_object_leaves_all_questions_answered(insights, documents):
     assert all(answered(lambda key=key: insight.explain(key)) for key in list(insight.world.pending))
     assert answered(lambda: whole.diff(insight))
     assert answered(lambda: insight.what_if(CHANGES["place anew"]))
+    assert answered(lambda: insight.what_if(CHANGES["remove a node"]))
 
 
 def test_object_of_another_form_is_left_out_with_its_reason():

@@ -85,11 +85,17 @@ class Manifests:
         return expansion
 
     def missing(self, kind: Kind, document: Document) -> Expansion:
-        """Return the pods that a workload of the snapshot lacks, with their claims. `document`: the workload."""
+        """Return the pods that a workload of the snapshot lacks, with their claims. `document`: the workload.
+
+        There are none if the API server refuses one of its other objects: then its controller makes no pods.
+        """
         expansion = Expansion()
         found = redeployment(self._snapshot, kind, document, document)
         if found.document is not None:
-            self._redeploy(replace(found, document=_with_uid(found.document)), expansion)
+            try:
+                self._redeploy(replace(found, document=_with_uid(found.document)), expansion)
+            except StatusError:
+                return Expansion()
         return expansion
 
     def daemon_pods(self, document: Document, nodes: Sequence[str]) -> Expansion:
