@@ -134,7 +134,7 @@ def test_odd_object_leaves_all_questions_answered(insights, documents):
     assert all(answered(lambda key=key: insight.explain(key)) for key in list(insight.world.pending))
     assert answered(lambda: whole.diff(insight))
     assert answered(lambda: insight.what_if(CHANGES["place anew"]))
-    assert answered(lambda: insight.what_if(CHANGES["remove a node"]))
+    assert answered(lambda: insight.what_if(CHANGES["change pods"]))
 
 
 def test_object_of_another_form_is_left_out_with_its_reason():
