@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -85,3 +86,13 @@ def test_candidates_of_a_sweep_that_fail_cost_themselves(tmp_path, history):
 
     assert "2 choices, 2 runs simulated now" in shown
     assert shown.count("note: ") == len(PLUGINS)
+
+
+def test_placements_of_a_process_with_limits_are_complete(tmp_path, history):
+    (tmp_path / "policy.py").write_text(f"{_HEAD}return None\n")
+    placements = tmp_path / "placements.csv"
+
+    options = "--history", history, "--plugin", tmp_path / "policy.py", "--placements", placements
+    found = json.loads(run("simulate", *options, "-o", "json", *LIMITS[2:], status=0))
+
+    assert len(placements.read_text().splitlines()) == found["placed"] + 1
