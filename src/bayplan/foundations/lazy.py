@@ -10,12 +10,13 @@ The first question mostly waits for imports: a test lists what must not be impor
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from threading import RLock, get_ident
@@ -73,17 +74,24 @@ class _FinderOnUse:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not name.startswith(("bayplan.", "bayplan_devcluster.")) or get_ident() != self._thread:
             return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None and spec.submodule_search_locations is None:
-            spec.loader = cast("Loader", _LoaderOnUse(spec.loader))
-        return spec
+        place = f"{path[0]}/{name.rpartition('.')[2]}.py" if path else ""
+        if os.path.isfile(place):  # noqa: PTH113 - quick, as the usual finders are not
+            loader = _LoaderOnUse(SourceFileLoader(name, place), self)
+            spec = ModuleSpec(name, cast("Loader", loader), origin=place)
+            spec.has_location = True
+            return spec
+        found = PathFinder.find_spec(name, path, target)
+        if found is not None and found.loader is not None:
+            found.loader = cast("Loader", _LoaderOnUse(found.loader, self))
+        return found
 
 
 class _LoaderOnUse:
-    """Runs a module when something of it is used."""
+    """Runs a module when something of it is used, and a package at once, with its own imports as always."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, finder: _FinderOnUse) -> None:
         self._loader = loader
+        self._finder = finder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -91,7 +99,14 @@ class _LoaderOnUse:
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self._loader
-        _run_on_use(module, self._loader)
+        if "__path__" not in vars(module):
+            _run_on_use(module, self._loader)
+            return
+        sys.meta_path.remove(self._finder)
+        try:
+            self._loader.exec_module(module)
+        finally:
+            sys.meta_path.insert(0, self._finder)
 
 
 def library(name: str, *others: str) -> Any:

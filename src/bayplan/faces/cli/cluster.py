@@ -18,7 +18,8 @@ from bayplan.faces.cli import cluster_detached
 from bayplan.faces.cli.cluster_contents import read_contents
 from bayplan.faces.cli.cluster_detached import UnusableClusterError
 from bayplan.faces.cli.cluster_serving import Extras, check_kubeconfig, serve
-from bayplan.faces.cli.shared_options import Checked, accept_hosts_option, plugin_option
+from bayplan.faces.cli.hosts_option import accept_hosts_option
+from bayplan.faces.cli.shared_options import Checked, plugin_option
 from bayplan.faces.cli.ui import need_extra
 from bayplan.foundations.clock import RunningClock
 from bayplan.foundations.manifest_files import ManifestError

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from bayplan.faces.cli.hosts_option import accept_hosts_option
 from bayplan.faces.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
-from bayplan.faces.cli.shared_options import YAML_FILE, Checked, accept_hosts_option, plugin_option
+from bayplan.faces.cli.shared_options import YAML_FILE, Checked, plugin_option
 from bayplan.foundations.lazy import on_use
 from bayplan.running.extender.paths import VERBS
 

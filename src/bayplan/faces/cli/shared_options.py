@@ -10,12 +10,6 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from bayplan.foundations.lazy import on_use
-
-with on_use():
-    from bayplan.foundations import http_server
-
-
 T = TypeVar("T")
 
 
@@ -68,17 +62,3 @@ PYTHON_FILE = FilesOfKind("file", ".py")
 def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option --plugin with a help text."""
     return click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE[:NAME]", type=PYTHON_FILE, help=text)
-
-
-def _host_patterns(value: str) -> str:
-    """Regular expressions, separated by commas."""
-    http_server.HostNames("", value)
-    return value
-
-
-accept_hosts_option = click.option(
-    "--accept-hosts",
-    type=Checked("patterns", _host_patterns),
-    help="Regular expressions for the names in Host headers to accept besides the address, separated by commas, as in "
-    "kubectl proxy. Default: on a loopback address only localhost and loopback addresses, otherwise all.",
-)

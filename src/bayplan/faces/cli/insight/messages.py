@@ -11,16 +11,11 @@ import click
 from bayplan.foundations.lazy import on_use
 
 with on_use():
-    from bayplan import client, history, insight
-    from bayplan.core import config
-    from bayplan.foundations import bounded_files
-    from bayplan.running.client import errors
-    from bayplan.running.recording import files
+    from bayplan.faces.cli.insight import bad_input
 
 
 _MOST_WARNINGS = 40
 """More than there are kinds, so that every missing permission is named."""
-_HOW_TO_BEGIN = "--kubeconfig names a file, --from reads files instead, and `bayplan cluster` starts a cluster"
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
@@ -30,24 +25,18 @@ def errors_reported() -> Iterator[None]:
     """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
     try:
         yield
-    except (
-        insight.SnapshotError,
-        history.HistoryError,
-        files.RecordingError,
-        client.ConfigError,
-        config.PluginLoadError,
-        bounded_files.UnusableFileError,
-    ) as error:
-        missing = isinstance(error, errors.NoKubeconfigError) or isinstance(error.__cause__, errors.NoKubeconfigError)
-        fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
-    except config.ConfigurationError as error:
-        click.echo(str(error), err=True)  # one line per error, each with the file and the line
-        raise SystemExit(EXIT_BAD_INPUT) from None
     except MemoryError:
         fail("there is not enough memory for this")
     except KeyboardInterrupt:
         click.echo("interrupted before anything was known", err=True)
         raise SystemExit(EXIT_INTERRUPTED) from None
+    except Exception as error:
+        if (lines := bad_input.lines_of(error)) is not None:
+            click.echo(lines, err=True)
+            raise SystemExit(EXIT_BAD_INPUT) from None
+        if (message := bad_input.message_of(error)) is None:
+            raise
+        fail(message)
 
 
 def warn(messages: Iterable[str]) -> None:
