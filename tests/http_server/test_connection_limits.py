@@ -212,10 +212,11 @@ HELD = """
     import asyncio, tempfile
     from pathlib import Path
     from bayplan.running.service.serving.health import HealthChecks
-    from bayplan.running.service.serving.options import ServingOptions
+    from bayplan.running.service.serving.options import SecureServing, ServingOptions
     from bayplan.running.service.serving.server import EndpointServer
 
-    server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks())
+    secure = SecureServing(port=0, bind_address="127.0.0.1")
+    server = EndpointServer(ServingOptions(secure=secure), {}, HealthChecks())
     server.start()
     print(server.port, flush=True)
     input()

@@ -61,7 +61,7 @@ def check_sharing(seed):
     world, waiting = World(rng), []
     for _ in range(15):
         alike = rng.choice(waiting)[0] if waiting and rng.random() < 0.7 else None
-        pod = world.pending() if alike is None else world.sharing_key(alike)
+        pod = world.pending() if alike is None else world.alike(alike)
         waiting.append((pod, rng.choice(["default-scheduler", "default-scheduler", *world.sharing])))
         for pod, name in waiting[-3:]:
             if world.decide(pod, name).node:
