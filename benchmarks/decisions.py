@@ -26,24 +26,19 @@ from statistics import median
 from typing import Any
 
 import bayplan
-from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.scheduling import decide
 from bayplan.testing import make_cluster
 
 try:
+    from bayplan.core.cluster.pod_info import PodInfo
+    from bayplan.core.scheduling import decide
     from bayplan.core.sharing import Sharing
-except ImportError:  # a revision that shared results in `scheduling`
-    from bayplan.core.scheduling import Templates  # type: ignore[attr-defined]
+except ImportError:  # a revision before the floors
+    from bayplan.cluster.pod_info import PodInfo  # type: ignore[import-not-found,no-redef]
+    from bayplan.scheduling import decide  # type: ignore[import-not-found,no-redef]
+    from bayplan.sharing import Sharing  # type: ignore[import-not-found,no-redef]
 
 BATCH = 100
 """Pods per turn: about 20 ms."""
-
-
-def _with_sharing(profile: Any) -> dict[str, Any]:
-    """Return the arguments of `decide` that let pods share results."""
-    if "Templates" in globals():
-        return {"templates": Templates(profile)}
-    return {"start": Sharing(profile).start}
 
 
 def _nominated(raw: bytes, node: str | None) -> bytes:
@@ -55,7 +50,7 @@ def measure(objects: Path) -> dict[str, object]:
     """Measure a workload: a JSON array per line, with whether the object is a measured pod, and its document."""
     lines = [json.loads(line) for line in objects.read_text(encoding="utf-8").splitlines()]
     cluster = make_cluster(*(document for _, document in lines if document["kind"] != "Pod"))
-    with_sharing, rng = _with_sharing(cluster.profile), random.Random(0)
+    start, rng = Sharing(cluster.profile).start, random.Random(0)
     pods = [(measured, json.dumps(document).encode()) for measured, document in lines if document["kind"] == "Pod"]
     seconds: list[float] = []
     nodes: list[str] = []
@@ -68,12 +63,12 @@ def measure(objects: Path) -> dict[str, object]:
             gc.freeze()
         began = time.process_time()
         pod = PodInfo.from_raw(raw)
-        decision = decide(cluster.profile, cluster.state, pod, rng, **with_sharing)
+        decision = decide(cluster.profile, cluster.state, pod, rng, start=start)
         if decision.victims:
             for victim in decision.victims:
                 cluster.state.remove_pod(victim.uid)
             pod = PodInfo.from_raw(_nominated(raw, decision.nominated_node))
-            decision = decide(cluster.profile, cluster.state, pod, rng, **with_sharing)
+            decision = decide(cluster.profile, cluster.state, pod, rng, start=start)
         node = decision.node
         if node:
             cluster.state.assume(pod, node)
