@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares how fast the decision cores of two revisions are. They take turns of 100 pods on this machine.
 
-    benchmarks/compare_revisions.py 6aadb78             # with HEAD
-    benchmarks/compare_revisions.py 6aadb78 HEAD~3 --workload affinity SchedulingPodAffinity/5000Nodes --rounds 5
+    benchmarks/compare_revisions.py 787f41c4            # with HEAD
+    benchmarks/compare_revisions.py 787f41c4 HEAD~3 --workload affinity SchedulingPodAffinity/5000Nodes --rounds 5
 
 A workload is one of Kubernetes' scheduler_perf that creates objects only; BAYPLAN_SCHEDULER_PERF names its folder. The
 objects are made once, by the sources that are checked out, and both revisions get the same ones.

@@ -23,7 +23,6 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import bayplan
 from bayplan.testing import make_cluster
