@@ -1,21 +1,24 @@
 """Answer: what all answers have in common: JSON, a data frame, a table for terminals, and HTML for notebooks.
 
 An answer is a frozen dataclass, complete when it is made. `to_dict` has its fields (`json_values.py`), `render` its
-tables (`tables.py`). Keys of the JSON are stable: programs read them. `QuestionError` has a message for the user.
+tables (`tables.py`), which `rendering.py` makes text or HTML. Keys of the JSON are stable: programs read them.
+`QuestionError` has a message for the user. Imports no slow modules.
 """
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.foundations.lazy import library
+from bayplan.foundations.lazy import library, on_use
+
+with on_use():
+    from bayplan.answers.insight import rendering
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class QuestionError(Exception):
@@ -68,32 +71,17 @@ class Answer(ABC):
 
     def text(self, *, width: int = 120, wide: bool = False) -> str:
         """Return what a terminal of `width` columns shows, without colors."""
-        console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
-        console.print(folded(self.render(wide=wide)), end="")
-        assert isinstance(console.file, io.StringIO)
-        lines = console.file.getvalue().splitlines()
-        return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+        return rendering.text_of(self.render(wide=wide), width)
 
     def html(self, *, wide: bool = False) -> str:
         """Return the answer as an HTML fragment."""
-        console = Console(file=io.StringIO(), width=140, record=True, force_jupyter=False)
-        console.print(self.render(wide=wide))
-        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+        return rendering.html_of(self.render(wide=wide))
 
     def _repr_html_(self) -> str:
         return self.html()
 
     def __str__(self) -> str:
         return self.text()
-
-
-def folded(shown: RenderableType) -> RenderableType:
-    """Let the tables of an answer continue names that are too long on the next line, and cut none off."""
-    for each in shown.renderables if isinstance(shown, Group) else [shown]:
-        if isinstance(each, Table):
-            for column in each.columns:
-                column.overflow = "fold"
-    return shown
 
 
 def listed(names: Sequence[str], limit: int = 5) -> str:

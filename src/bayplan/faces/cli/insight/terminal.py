@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from bayplan.answers.insight.answers import Answer, folded
+from bayplan.answers.insight.answers import Answer
+from bayplan.answers.insight.rendering import folded
 
 
 def show(found: Answer, *, wide: bool) -> None:
