@@ -13,7 +13,8 @@ from tests.support.served_questions import new_pod, node, pod, served_objects, s
 from tests.support.waiting import until
 
 from bayplan.answers.insight.answers import silent
-from bayplan.answers.insight.question_types import QUESTIONS, CommonChanges
+from bayplan.answers.insight.asked.what_if import CommonChanges
+from bayplan.answers.insight.question_types import QUESTIONS
 from bayplan.faces.serve import transaction_operations
 from bayplan.faces.serve.placing import Placing
 from bayplan.faces.serve.transactions import Transactions

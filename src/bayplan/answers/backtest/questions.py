@@ -22,16 +22,7 @@ from bayplan.answers.history.format import HistoryError
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.prices import Prices
-from bayplan.answers.insight.question_parameters import (
-    CONFIG,
-    PRICES,
-    ConfigurationObject,
-    Name,
-    Question,
-    configured,
-    each,
-    option,
-)
+from bayplan.answers.insight.question_parameters import PRICES, ConfigurationObject, Name, Option, Question, configured
 from bayplan.answers.simulation.models.parameters import Parameters, ParametersError, parameters_of
 from bayplan.core.config import ConfigurationError, PluginLoadError
 from bayplan.core.versions import NEWEST, Version, emulated_version, gates_of, with_gangs
@@ -49,22 +40,44 @@ class Comparing(Question, frozen=True, kw_only=True):
     name: ClassVar[str] = "compare"
     example: ClassVar[Mapping[str, Any]] = {"settings": ["NodeResourcesFit.weight=5"]}
     settings: Annotated[
-        list[Annotated[Name, Meta(description=_SETTING, examples=["NodeResourcesFit.weight=5"])]], Meta(max_length=100)
+        list[Annotated[Name, Meta(description=_SETTING, examples=["NodeResourcesFit.weight=5"])]],
+        Meta(max_length=100),
+        Option("--set"),
     ] = []
     configuration: Annotated[ConfigurationObject, Meta(description="That of the candidate.")] | None = None
     node_pools: Annotated[
         list[Annotated[Name, Meta(description=_POOL, examples=["name=big,cpu=16,memory=64Gi,price=0.77"])]],
         Meta(max_length=100, description="Pools that the candidate has."),
+        Option("--node-pool"),
     ] = []
-    autoscaler: Annotated[Autoscaler, Meta(description="Whose rules add and remove nodes.")] = "auto"
-    candidate_autoscaler: Annotated[Autoscaler, Meta(description="By default, the same.")] | None = None
-    candidate_emulated_version: (
-        Annotated[Name, Meta(description="The Kubernetes that it decides as.", examples=[NEWEST])] | None
+    autoscaler: Annotated[Autoscaler, Meta(description="Whose rules add and remove nodes."), Option("--autoscaler")] = (
+        "auto"
+    )
+    candidate_autoscaler: (
+        Annotated[Autoscaler, Meta(description="By default, the same."), Option("--candidate-autoscaler")] | None
     ) = None
-    prices: Annotated[dict[str, float], Meta(description="Dollars for an hour by instance type or pool.")] = {}
-    models: Annotated[dict[str, Any], Meta(description="The parameters of the models, see docs/compare.md.")] = {}
-    seed: Annotated[int, Meta(ge=0, le=2**31)] = 0
-    seeds: Annotated[int, Meta(ge=0, le=100, description="How many seeds are simulated; 0: as many as are quick.")] = 0
+    candidate_emulated_version: (
+        Annotated[
+            Name,
+            Meta(description="The Kubernetes that it decides as.", examples=[NEWEST]),
+            Option("--candidate-emulated-version"),
+        ]
+        | None
+    ) = None
+    prices: Annotated[
+        dict[str, float],
+        Meta(description="Dollars for an hour by instance type or pool."),
+        Option("--prices", file=PRICES),
+    ] = {}
+    models: Annotated[
+        dict[str, Any],
+        Meta(description="The parameters of the models, see docs/compare.md."),
+        Option("--models", file=MODELS),
+    ] = {}
+    seed: Annotated[int, Meta(ge=0, le=2**31), Option("--seed")] = 0
+    seeds: Annotated[
+        int, Meta(ge=0, le=100, description="How many seeds are simulated; 0: as many as are quick."), Option("--seeds")
+    ] = 0
 
     def about(self, folder: str, insight: Insight, progress: Progress, shown: int) -> Comparison:
         """Ask about the history in a folder. The scheduler of now is that of `insight`. Raises QuestionError."""
@@ -91,18 +104,6 @@ class Comparing(Question, frozen=True, kw_only=True):
             ahead = Lookahead(history, known.of)
             other = run.but(candidate, fleet)
             return compare(history, ahead, run, other, shown=shown, seeds=self.seeds, progress=progress)
-
-    def arguments(self) -> Iterator[str]:
-        """Yield the arguments of `bayplan compare`."""
-        yield from ("compare", *each("--set", self.settings))
-        yield from option("--config", None if self.configuration is None else CONFIG)
-        yield from each("--node-pool", self.node_pools)
-        yield from option("--autoscaler", None if self.autoscaler == "auto" else self.autoscaler)
-        yield from option("--candidate-autoscaler", self.candidate_autoscaler)
-        yield from option("--candidate-emulated-version", self.candidate_emulated_version)
-        yield from (*option("--prices", PRICES if self.prices else None),)
-        yield from (*option("--models", MODELS if self.models else None), *option("--seed", self.seed or None))
-        yield from option("--seeds", self.seeds or None)
 
 
 def history_questions(folder: str | Path) -> Mapping[str, type[Question]]:

@@ -11,10 +11,11 @@ its plugins registered. "Would be placed" is the outcome of `bayplan.answers.sim
 Each method of `Insight` resets the world and calls one function of `questions/`, which it imports only then. The world
 is as before after each question, also if `progress` raised `Stopped`. An Insight belongs to one thread at a time.
 
-Start at `insight.py`; `questions/` has one file per question, `sources/` reads clusters, files and archives. To add a
-question: a file in `questions/` with a frozen dataclass that extends `Answer` and a function of a world, a method of
-`Insight`, its type in `question_types.py`, a command in `bayplan.faces.cli.insight`, and a case in
-tests/insight/questions (docs/insight.md shows them, and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
+Start at `insight.py`; `questions/` has one file per question, and `asked/` has its parameters as one struct. To add a
+question: a file in `questions/` with a frozen dataclass that extends `Answer` and a function of a world; a file in
+`asked/` with its struct, whose `ask` calls that function; its line in `question_types.py`, which gives it to serve and
+assistants; a command in `bayplan.faces.cli.insight`; and a case in tests/insight/questions (docs/insight.md shows them,
+and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
 
 `bayplan.insight` has its public names.
 

@@ -1,23 +1,37 @@
-"""Question: the base of all questions as values, with the types of their parameters.
+"""Question: the base of all questions as values, with the types of their parameters and how commands spell them.
 
 A question is one msgspec struct: read from JSON, described by a schema, asked of an Insight, and shown as the command
-that a person would type. `question_types.py` has the questions.
+that a person would type. `asked/` has the questions. Imports no slow modules, so that a command can make its options of
+a question and still print its help quickly.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
-from msgspec import Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct
+from msgspec.structs import FieldInfo, asdict, fields
 
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, silent
-from bayplan.answers.insight.insight import Insight
-from bayplan.core.api.labels import InvalidSelector, LabelSelector, parse_label_selector
-from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.config import ConfigurationError, KubeSchedulerConfiguration, PluginLoadError, parse_configuration
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import insight
+    from bayplan.core import config
+    from bayplan.core.api import labels as selectors
+
+if TYPE_CHECKING:
+    from bayplan.core.api.labels import LabelSelector
+    from bayplan.core.cluster.pod_info import PodInfo
+    from bayplan.core.config import KubeSchedulerConfiguration
+
+T = TypeVar("T")
 
 MOST = 1_000_000
 """The largest number in a question."""
@@ -34,21 +48,6 @@ EXAMPLE = [
 ]
 """Objects that a question may have."""
 
-Name = Annotated[str, Meta(min_length=1, max_length=512)]
-Number = Annotated[int, Meta(ge=1, le=MOST)]
-Namespace = Annotated[str, Meta(min_length=1, max_length=63, description="The namespace of names without one.")]
-AnyNamespace = Annotated[str, Meta(min_length=1, max_length=63, description="The namespace to look in. Default: all.")]
-Selector = Annotated[str, Meta(max_length=4096, description="A label selector, as in app=web,tier!=test.")]
-PodName = Annotated[Name, Meta(description="A pod: NAME, or NAMESPACE/NAME.", examples=["default/web-0"])]
-NodeName = Annotated[Name, Meta(description="The name of a node.", examples=["node-a"])]
-ObjectList = Annotated[
-    list[dict[str, Any]],
-    Meta(
-        description="Kubernetes objects as JSON, with apiVersion and kind: pods, workloads, jobs, claims and others.",
-        examples=[EXAMPLE],
-    ),
-]
-ConfigurationObject = Annotated[dict[str, Any], Meta(description="A KubeSchedulerConfiguration as JSON.")]
 FILE = "objects.yaml"
 """What commands call the file that has the objects of a question."""
 BEFORE = "before.yaml"
@@ -59,11 +58,60 @@ PRICES = "prices.yaml"
 """What commands call the file that has the prices of a question."""
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a command spells a parameter. It stands in the `Annotated` of the parameter, where msgspec passes over it.
+
+    `name`: as in `--force` or `--at-once/--one-by-one`; "" for an argument. `file`: what the command calls the file
+    that has the value. `pod`: whether the value is a pod, which a command shows with its namespace. `about`: the
+    parameters that this one is about: it is shown if one of them is given, also if it is the default.
+    """
+
+    name: str
+    file: str = ""
+    pod: bool = False
+    about: tuple[str, ...] = ()
+
+    def spelled(self, value: object) -> Iterator[str]:
+        """Yield the arguments of a command that give the value. A list is given value by value, a pair as two."""
+        for each in value if isinstance(value, list | tuple) and not self.file else (value,):
+            yield from filter(None, [self.name.partition("/")[0]])
+            if self.file:
+                yield self.file
+            elif each is not True:
+                yield from each if isinstance(each, tuple) else (str(each),)
+
+
+Name = Annotated[str, Meta(min_length=1, max_length=512)]
+Number = Annotated[int, Meta(ge=1, le=MOST)]
+Namespace = Annotated[str, Meta(min_length=1, max_length=63, description="The namespace of names without one.")]
+AnyNamespace = Annotated[
+    str, Meta(min_length=1, max_length=63, description="The namespace to look in. Default: all."), Option("-n")
+]
+Selector = Annotated[
+    str, Meta(max_length=4096, description="A label selector, as in app=web,tier!=test."), Option("-l")
+]
+PodName = Annotated[Name, Meta(description="A pod: NAME, or NAMESPACE/NAME.", examples=["default/web-0"])]
+NodeName = Annotated[Name, Meta(description="The name of a node.", examples=["node-a"])]
+ObjectList = Annotated[
+    list[dict[str, Any]],
+    Meta(
+        description="Kubernetes objects as JSON, with apiVersion and kind: pods, workloads, jobs, claims and others.",
+        examples=[EXAMPLE],
+    ),
+]
+ConfigurationObject = Annotated[
+    dict[str, Any], Meta(description="A KubeSchedulerConfiguration as JSON."), Option("--config", file=CONFIG)
+]
+
+
 class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """A question with its parameters."""
 
     name: ClassVar[str]
-    """Its name in addresses, and the command of `bayplan`."""
+    """Its name in addresses."""
+    words: ClassVar[Sequence[str]] = ()
+    """The command of `bayplan`; by default, that of its name."""
     example: ClassVar[Mapping[str, Any]] = {}
     """Parameters as JSON, as documents for programs show them."""
     narrowing: ClassVar[str] = ""
@@ -72,24 +120,49 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """Whether its answer gets old although no object changes that is followed: it is about leases."""
 
     @abstractmethod
-    def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:
+    def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> Answer:
         """Ask it. `shown`: the most rows of tables as text. Raises QuestionError."""
 
-    @abstractmethod
     def arguments(self) -> Iterator[str]:
-        """Yield the arguments of the command."""
+        """Yield the arguments of the command, without those that are the default."""
+        yield from self.words or (self.name,)
+        given = asdict(self)
+        for parameter, option in options_of(type(self)):
+            value = given[parameter.name]
+            if any(map(given.get, option.about)) if option.about else value != default_of(parameter):
+                yield from option.spelled(pod_key(value, given["namespace"]) if option.pod else value)
 
     def command(self) -> list[str]:
         """Return the command that a person would type. The files that it names have the objects of the question."""
         return ["bayplan", *self.arguments()]
 
 
+@cache
+def options_of(question: type[Question]) -> Sequence[tuple[FieldInfo, Option]]:
+    """Return the parameters of a question that its command has, too, each with its option."""
+    found = ((parameter, annotated(parameter.type, Option)) for parameter in fields(question))
+    return [(parameter, option) for parameter, option in found if option is not None]
+
+
+def annotated(kind: Any, sort: type[T]) -> T | None:
+    """Return the last annotation of a sort that a type has, or that one of the types in its union has."""
+    if get_origin(kind) is Annotated:
+        return next((each for each in reversed(kind.__metadata__) if isinstance(each, sort)), None)
+    members = get_args(kind) if get_origin(kind) in {Union, UnionType} else ()
+    return next((found for each in members if (found := annotated(each, sort)) is not None), None)
+
+
+def default_of(parameter: FieldInfo) -> Any:
+    """Return the default of a parameter; NODEFAULT if it has none."""
+    return parameter.default if parameter.default_factory is NODEFAULT else parameter.default_factory()
+
+
 @contextmanager
 def configured(document: Mapping[str, Any] | None) -> Iterator[KubeSchedulerConfiguration | None]:
     """Read a configuration. Its errors, also those of its use in the context, become QuestionErrors of one line."""
     try:
-        yield None if document is None else parse_configuration(document, "configuration")
-    except (ConfigurationError, PluginLoadError) as error:
+        yield None if document is None else config.parse_configuration(document, "configuration")
+    except (config.ConfigurationError, config.PluginLoadError) as error:
         raise QuestionError("; ".join(str(error).splitlines())) from None
 
 
@@ -102,8 +175,8 @@ def pod_key(pod: str, namespace: str) -> str:
 def parsed(selector: str) -> LabelSelector:
     """Read a label selector. Raises QuestionError."""
     try:
-        return parse_label_selector(selector)
-    except InvalidSelector as error:
+        return selectors.parse_label_selector(selector)
+    except selectors.InvalidSelector as error:
         raise QuestionError(f"selector {selector!r}: {error}") from None
 
 

@@ -17,9 +17,11 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from bayplan.answers.insight.answers import Answer, Progress
+from bayplan.answers.insight.asked.fit import AskFit
+from bayplan.answers.insight.asked.what_if import CommonChanges
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.question_parameters import ObjectList
-from bayplan.answers.insight.question_types import QUESTIONS, AskFit, CommonChanges
+from bayplan.answers.insight.question_types import QUESTIONS
 from bayplan.faces.asking.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.replies import ServeError, encoded, reply

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, plural
+from bayplan.answers.insight.asked.what_if import CommonChanges
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.question_parameters import Question
-from bayplan.answers.insight.question_types import CommonChanges
 from bayplan.answers.insight.questions.edits import edited
 from bayplan.answers.insight.questions.fit import Fit, PodFit, pod_fit
 from bayplan.answers.insight.questions.new_objects import bind_immediately

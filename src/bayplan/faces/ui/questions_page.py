@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError
-from bayplan.answers.insight.cluster_questions import AskUpgradePreview
+from bayplan.answers.insight.asked.upgrade_preview import AskUpgradePreview
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.limits import LARGEST_POOL, MOST_NEW_NODES
 from bayplan.answers.insight.owners import WORKLOADS, kind_called

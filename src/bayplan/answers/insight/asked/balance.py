@@ -1,0 +1,37 @@
+"""balance as a question."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from bayplan.answers.insight.answers import Progress, QuestionError, silent
+from bayplan.answers.insight.question_parameters import FILE, Namespace, ObjectList, Option, PodName, Question, pod_key
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import insight
+    from bayplan.answers.insight.questions import balance
+
+
+class AskBalance(Question, frozen=True, kw_only=True):
+    """Return how evenly the cluster is used, what is stranded, and the largest pods and the largest gang that fit."""
+
+    name: ClassVar[str] = "balance"
+    like: (
+        Annotated[PodName, Meta(description="A pod that the members of the gang are like."), Option("--like", pod=True)]
+        | None
+    ) = None
+    namespace: Namespace = "default"
+    objects: Annotated[
+        ObjectList, Meta(description="The members are like the first pod of these."), Option("-f", file=FILE)
+    ] = []
+    most: Annotated[int, Meta(ge=1, le=50_000, description="The largest gang that is tried."), Option("--most")] = 1000
+
+    def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> balance.Balance:
+        """Ask `Insight.balance`."""
+        if self.like is not None and self.objects:
+            raise QuestionError("like and objects: expected one of them")
+        key = None if self.like is None else pod_key(self.like, self.namespace)
+        return insight.balance(key, self.objects, most=self.most, shown=shown)

@@ -1,0 +1,59 @@
+"""drain as a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from bayplan.answers.insight.answers import Progress, QuestionError, silent
+from bayplan.answers.insight.question_parameters import NodeName, Option, Question, Selector, parsed
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import insight
+    from bayplan.answers.insight.questions import drain
+
+
+class AskDrain(Question, frozen=True, kw_only=True):
+    """Return what `kubectl drain` of nodes would lead to: where pods go, and what blocks the drain."""
+
+    name: ClassVar[str] = "drain"
+    example: ClassVar[Mapping[str, Any]] = {"nodes": ["node-a"], "ignoreDaemonsets": True}
+    narrowing = "drain fewer nodes"
+    nodes: Annotated[list[NodeName], Meta(max_length=10_000), Option("")] = []
+    selector: Annotated[Selector, Meta(description="The nodes with these labels, in place of names.")] = ""
+    ignore_daemonsets: Annotated[
+        bool, Meta(description="Ignore pods of DaemonSets."), Option("--ignore-daemonsets")
+    ] = False
+    delete_emptydir_data: Annotated[
+        bool, Meta(description="Continue even if there are pods using emptyDir."), Option("--delete-emptydir-data")
+    ] = False
+    force: Annotated[
+        bool, Meta(description="Continue even if there are pods without a controller."), Option("--force")
+    ] = False
+    at_once: Annotated[
+        bool,
+        Meta(description="Drain all nodes at the same time, not one after the other."),
+        Option("--at-once/--one-by-one"),
+    ] = False
+
+    def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> drain.Drain:
+        """Ask `Insight.drain`."""
+        if bool(self.nodes) is bool(self.selector):
+            raise QuestionError("expected the names of nodes, or a selector")
+        names = [name.removeprefix("node/") for name in self.nodes]
+        if self.selector:
+            names = insight.nodes(parsed(self.selector).matches)
+        if not names:
+            raise QuestionError(f"no node has the labels {self.selector}")
+        return insight.drain(
+            names,
+            ignore_daemonsets=self.ignore_daemonsets,
+            delete_emptydir_data=self.delete_emptydir_data,
+            force=self.force,
+            at_once=self.at_once,
+            shown=shown,
+            progress=progress,
+        )

@@ -1,0 +1,70 @@
+"""scale-up as a question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from msgspec import Meta
+
+from bayplan.answers.insight.answers import Progress, silent
+from bayplan.answers.insight.limits import LARGEST_POOL, MOST_NEW_NODES
+from bayplan.answers.insight.question_parameters import (
+    FILE,
+    PRICES,
+    AnyNamespace,
+    Name,
+    ObjectList,
+    Option,
+    Question,
+    Selector,
+    selecting,
+)
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import insight, prices
+    from bayplan.answers.insight.questions import scale_up
+if TYPE_CHECKING:
+    from bayplan.core.cluster.pod_info import PodInfo
+
+
+class AskScaleUp(Question, frozen=True, kw_only=True):
+    """Return how many new nodes of which pool would be enough for what is pending, or for the pods of manifests."""
+
+    name: ClassVar[str] = "scale-up"
+    narrowing = "give a namespace, a selector or pools"
+    objects: (
+        Annotated[ObjectList, Meta(description="Manifests, in place of the pending pods."), Option("-f", file=FILE)]
+        | None
+    ) = None
+    namespace: AnyNamespace | None = None
+    selector: Selector = ""
+    pools: Annotated[
+        list[Name], Meta(max_length=1000, description="The pools that may grow; by default, all."), Option("--pool")
+    ] = []
+    most: Annotated[
+        int, Meta(ge=1, le=LARGEST_POOL, description="The most new nodes of a pool."), Option("--max-nodes")
+    ] = MOST_NEW_NODES
+    prices: Annotated[
+        dict[str, float],
+        Meta(description="Dollars for an hour by instance type or pool: of equal pools, the cheapest counts."),
+        Option("--prices", file=PRICES),
+    ] = {}
+
+    def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> scale_up.ScaleUp:
+        """Ask `Insight.scale_up`."""
+        selects = selecting(self.selector)
+        known = prices.Prices.of_document(self.prices, "prices") if self.prices else prices.Prices({})
+
+        def matches(pod: PodInfo) -> bool:
+            return self.namespace in {None, pod.namespace} and selects(pod)
+
+        return insight.scale_up(
+            self.objects,
+            matches,
+            pools=self.pools,
+            most=self.most,
+            price_of=known.of,
+            shown=shown,
+            progress=progress,
+        )

@@ -1,0 +1,93 @@
+"""what-if as a question, and the changes that it shares with transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from bayplan.answers.insight.answers import Progress, QuestionError, silent
+from bayplan.answers.insight.question_parameters import (
+    FILE,
+    ConfigurationObject,
+    Name,
+    Namespace,
+    ObjectList,
+    Option,
+    PodName,
+    Question,
+    configured,
+)
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import insight
+    from bayplan.answers.insight.questions import edits, what_if
+
+
+class CommonChanges(Question, frozen=True, kw_only=True):
+    """Changes of a cluster, made in this order."""
+
+    remove_nodes: Annotated[
+        list[Name], Meta(description="Nodes: names, or label selectors such as pool=web."), Option("--remove-node")
+    ] = []
+    add_nodes: Annotated[
+        list[Name], Meta(description="New nodes like another one.", examples=[["3xlike:node-a"]]), Option("--add-nodes")
+    ] = []
+    uncordon: Annotated[list[Name], Meta(description="Nodes."), Option("--uncordon")] = []
+    cordon: Annotated[list[Name], Meta(description="Nodes."), Option("--cordon")] = []
+    labels: Annotated[
+        list[tuple[Name, Name]], Meta(description="A node, and key=value, or key- to remove it."), Option("--label")
+    ] = []
+    taints: Annotated[
+        list[tuple[Name, Name]],
+        Meta(description="A node, and key=value:Effect; with - at the end to remove it."),
+        Option("--taint"),
+    ] = []
+    delete_pods: Annotated[
+        list[PodName], Meta(description="Pods. Their controllers create them again."), Option("--delete-pod")
+    ] = []
+    scale: Annotated[
+        list[Name], Meta(description="Workloads.", examples=[["deployment/web=40"]]), Option("--scale")
+    ] = []
+    objects: Annotated[
+        ObjectList, Meta(description="New objects, with the pods of workloads."), Option("-f", file=FILE)
+    ] = []
+    namespace: Annotated[Namespace, Option("-n", about=("scale", "delete_pods", "objects"))] = "default"
+
+    def changes(self, *, replace_all: bool = False) -> edits.Changes:
+        """Return the changes for Insight."""
+        return edits.Changes(
+            remove_nodes=self.remove_nodes,
+            add_nodes=self.add_nodes,
+            uncordon=self.uncordon,
+            cordon=self.cordon,
+            labels=self.labels,
+            taints=self.taints,
+            delete_pods=self.delete_pods,
+            scale=self.scale,
+            objects=self.objects,
+            replace_all=replace_all,
+            namespace=self.namespace,
+        )
+
+
+class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
+    """Return which pods change after changes of the cluster or the scheduler, and the utilization before and after."""
+
+    name: ClassVar[str] = "what-if"
+    example: ClassVar[Mapping[str, Any]] = {"addNodes": ["3xlike:node-a"]}
+    narrowing = "make fewer changes"
+    replace_all: Annotated[bool, Meta(description="Whether placed pods are placed anew."), Option("--replace-all")] = (
+        False
+    )
+    configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
+
+    def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> what_if.WhatIf:
+        """Ask `Insight.what_if`."""
+        changes = self.changes(replace_all=self.replace_all)
+        if not changes and self.configuration is None:
+            raise QuestionError("expected at least one change")
+        with configured(self.configuration) as configuration:
+            return insight.what_if(changes, configuration, shown=shown, progress=progress)
