@@ -33,7 +33,7 @@ class Prices:
     """
 
     def __init__(self, dollars: Mapping[str, float], source: str = "") -> None:
-        self._dollars = dict(dollars)
+        self.dollars = dict(dollars)
         self.source = source
 
     @classmethod
@@ -69,18 +69,18 @@ class Prices:
         return cls({str(name): float(dollars) for name, dollars in document.items()}, source)
 
     def __bool__(self) -> bool:
-        return bool(self._dollars)
+        return bool(self.dollars)
 
     def but(self, dollars: Mapping[str, float]) -> Prices:
         """Return prices with those of some more types."""
-        return Prices({**self._dollars, **dollars}, self.source)
+        return Prices({**self.dollars, **dollars}, self.source)
 
     def of(self, labels: Mapping[str, str]) -> float | None:
         """Return the price of a node with these labels; None if there is none."""
         names = [name for name in (type_of(labels), pool_of(labels)) if name]
         if any(labels.get(label) in _SPOT for label in CAPACITY_TYPES):
             names = [f"{name}/spot" for name in names] + names
-        return next((self._dollars[name] for name in names if name in self._dollars), None)
+        return next((self.dollars[name] for name in names if name in self.dollars), None)
 
     def notes(self, labels: Iterable[Mapping[str, str]]) -> list[str]:
         """Return which of some nodes have no price, and which prices no node has, one line each."""
@@ -94,7 +94,7 @@ class Prices:
         known = {name for each in found for name in (type_of(each), pool_of(each))}
         lines += [
             f"{self.source}: there are no nodes of type {name}"
-            for name in self._dollars
+            for name in self.dollars
             if name.removesuffix("/spot") not in known
         ]
         return lines

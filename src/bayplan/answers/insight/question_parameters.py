@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, asdict, fields
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from bayplan.core.api.labels import LabelSelector
     from bayplan.core.cluster.pod_info import PodInfo
     from bayplan.core.config import KubeSchedulerConfiguration
-
-T = TypeVar("T")
 
 MOST = 1_000_000
 """The largest number in a question."""
@@ -64,13 +62,16 @@ class Option:
 
     `name`: as in `--force` or `--at-once/--one-by-one`; "" for an argument. `file`: what the command calls the file
     that has the value. `pod`: whether the value is a pod, which a command shows with its namespace. `about`: the
-    parameters that this one is about: it is shown if one of them is given, also if it is the default.
+    parameters that this one is about: it is shown if one of them is given, also if it is the default. `help`: what the
+    command says of it, if that isn't the description.
     """
 
     name: str
     file: str = ""
     pod: bool = False
     about: tuple[str, ...] = ()
+    help: str = ""
+    metavar: str | None = None
 
     def spelled(self, value: object) -> Iterator[str]:
         """Yield the arguments of a command that give the value. A list is given value by value, a pair as two."""
@@ -140,16 +141,20 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
 @cache
 def options_of(question: type[Question]) -> Sequence[tuple[FieldInfo, Option]]:
     """Return the parameters of a question that its command has, too, each with its option."""
-    found = ((parameter, annotated(parameter.type, Option)) for parameter in fields(question))
-    return [(parameter, option) for parameter, option in found if option is not None]
+    return [
+        (parameter, option)
+        for parameter in fields(question)
+        for option in [each for each in metadata_of(parameter.type) if isinstance(each, Option)][-1:]
+    ]
 
 
-def annotated(kind: Any, sort: type[T]) -> T | None:
-    """Return the last annotation of a sort that a type has, or that one of the types in its union has."""
-    if get_origin(kind) is Annotated:
-        return next((each for each in reversed(kind.__metadata__) if isinstance(each, sort)), None)
-    members = get_args(kind) if get_origin(kind) in {Union, UnionType} else ()
-    return next((found for each in members if (found := annotated(each, sort)) is not None), None)
+def metadata_of(declared: Any) -> Sequence[Any]:
+    """Return the annotations of a type, and those of the types in its union; the innermost come first."""
+    if get_origin(declared) is Annotated:
+        found: Sequence[Any] = declared.__metadata__
+        return found
+    members = get_args(declared) if get_origin(declared) in {Union, UnionType} else ()
+    return [found for each in members for found in metadata_of(each)]
 
 
 def default_of(parameter: FieldInfo) -> Any:

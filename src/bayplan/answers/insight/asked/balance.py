@@ -20,12 +20,22 @@ class AskBalance(Question, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "balance"
     like: (
-        Annotated[PodName, Meta(description="A pod that the members of the gang are like."), Option("--like", pod=True)]
+        Annotated[
+            PodName,
+            Meta(description="A pod that the members of the gang are like."),
+            Option("--like", pod=True, metavar="POD", help="A pod that the members of the largest gang are like."),
+        ]
         | None
     ) = None
     namespace: Namespace = "default"
     objects: Annotated[
-        ObjectList, Meta(description="The members are like the first pod of these."), Option("-f", file=FILE)
+        ObjectList,
+        Meta(description="The members are like the first pod of these."),
+        Option(
+            "-f",
+            file=FILE,
+            help="A manifest; the members of the largest gang are like its first pod. - is standard input.",
+        ),
     ] = []
     most: Annotated[int, Meta(ge=1, le=50_000, description="The largest gang that is tried."), Option("--most")] = 1000
 

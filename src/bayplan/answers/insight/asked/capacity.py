@@ -30,11 +30,24 @@ class AskCapacity(Question, frozen=True, kw_only=True):
     example: ClassVar[Mapping[str, Any]] = {"kinds": [{"objects": EXAMPLE}]}
     narrowing = "ask about fewer kinds"
     kinds: Annotated[list[PodKind], Meta(min_length=1, max_length=100, description="They are placed set by set.")]
-    most: Annotated[Number, Meta(description="The number of sets after which to stop."), Option("--most")] | None = None
+    most: (
+        Annotated[
+            Number,
+            Meta(description="The number of sets after which to stop."),
+            Option("--most", metavar="N", help="Stop after N sets."),
+        ]
+        | None
+    ) = None
     preempt: Annotated[
-        bool, Meta(description="Whether the pods may evict pods of lower priority."), Option("--preempt")
+        bool,
+        Meta(description="Whether the pods may evict pods of lower priority."),
+        Option("--preempt", help="Let the pods evict pods of lower priority."),
     ] = False
-    labels: Annotated[list[Name], Meta(max_length=20, description="Labels of nodes to group by."), Option("--by")] = []
+    labels: Annotated[
+        list[Name],
+        Meta(max_length=20, description="Labels of nodes to group by."),
+        Option("--by", metavar="LABEL", help="A node label to group by. May be repeated."),
+    ] = []
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> capacity.Capacity:
         """Ask `Insight.capacity`."""

@@ -22,21 +22,28 @@ class AskDrain(Question, frozen=True, kw_only=True):
     name: ClassVar[str] = "drain"
     example: ClassVar[Mapping[str, Any]] = {"nodes": ["node-a"], "ignoreDaemonsets": True}
     narrowing = "drain fewer nodes"
-    nodes: Annotated[list[NodeName], Meta(max_length=10_000), Option("")] = []
+    nodes: Annotated[list[NodeName], Meta(max_length=10_000), Option("", metavar="[NODE]...")] = []
     selector: Annotated[Selector, Meta(description="The nodes with these labels, in place of names.")] = ""
     ignore_daemonsets: Annotated[
-        bool, Meta(description="Ignore pods of DaemonSets."), Option("--ignore-daemonsets")
+        bool,
+        Meta(description="Ignore pods of DaemonSets."),
+        Option("--ignore-daemonsets", help="Ignore DaemonSet-managed pods."),
     ] = False
     delete_emptydir_data: Annotated[
         bool, Meta(description="Continue even if there are pods using emptyDir."), Option("--delete-emptydir-data")
     ] = False
     force: Annotated[
-        bool, Meta(description="Continue even if there are pods without a controller."), Option("--force")
+        bool,
+        Meta(description="Continue even if there are pods without a controller."),
+        Option("--force", help="Continue even if there are pods that do not declare a controller."),
     ] = False
     at_once: Annotated[
         bool,
         Meta(description="Drain all nodes at the same time, not one after the other."),
-        Option("--at-once/--one-by-one"),
+        Option(
+            "--at-once/--one-by-one",
+            help="Drain all nodes at the same time. Default: one after the other, as kubectl does.",
+        ),
     ] = False
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> drain.Drain:

@@ -20,7 +20,14 @@ class AskFit(Question, frozen=True, kw_only=True):
     name: ClassVar[str] = "fit"
     example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "ask about fewer objects"
-    objects: Annotated[ObjectList, Option("-f", file=FILE)]
+    objects: Annotated[
+        ObjectList,
+        Option(
+            "-f",
+            file=FILE,
+            help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
+        ),
+    ]
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> fit.Fit:
         """Ask `Insight.fit`."""

@@ -34,13 +34,24 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     name: ClassVar[str] = "scale-up"
     narrowing = "give a namespace, a selector or pools"
     objects: (
-        Annotated[ObjectList, Meta(description="Manifests, in place of the pending pods."), Option("-f", file=FILE)]
+        Annotated[
+            ObjectList,
+            Meta(description="Manifests, in place of the pending pods."),
+            Option(
+                "-f",
+                file=FILE,
+                help="A manifest in YAML or JSON, a folder of these, or - for standard input, whose pods need nodes. "
+                "May be repeated. Default: the pending pods of the cluster.",
+            ),
+        ]
         | None
     ) = None
     namespace: AnyNamespace | None = None
     selector: Selector = ""
     pools: Annotated[
-        list[Name], Meta(max_length=1000, description="The pools that may grow; by default, all."), Option("--pool")
+        list[Name],
+        Meta(max_length=1000, description="The pools that may grow; by default, all."),
+        Option("--pool", metavar="NAME", help="A pool that may grow. May be repeated."),
     ] = []
     most: Annotated[
         int, Meta(ge=1, le=LARGEST_POOL, description="The most new nodes of a pool."), Option("--max-nodes")
@@ -48,7 +59,13 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     prices: Annotated[
         dict[str, float],
         Meta(description="Dollars for an hour by instance type or pool: of equal pools, the cheapest counts."),
-        Option("--prices", file=PRICES),
+        Option(
+            "--prices",
+            file=PRICES,
+            metavar="FILE",
+            help="Dollars for an hour by instance type or pool, in YAML: of pools that help as many pods, the cheapest "
+            "counts.",
+        ),
     ] = {}
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> scale_up.ScaleUp:

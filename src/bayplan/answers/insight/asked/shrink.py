@@ -22,9 +22,15 @@ class AskShrink(Question, frozen=True, kw_only=True):
     narrowing = "give a selector"
     selector: Annotated[Selector, Meta(description="Only nodes with these labels may go.")] = ""
     delete_emptydir_data: Annotated[
-        bool, Meta(description="Let nodes go even if pods use emptyDir."), Option("--delete-emptydir-data")
+        bool,
+        Meta(description="Let nodes go even if pods use emptyDir."),
+        Option("--delete-emptydir-data", help="Let nodes go even if there are pods using emptyDir."),
     ] = False
-    force: Annotated[bool, Meta(description="Let nodes go even if pods have no controller."), Option("--force")] = False
+    force: Annotated[
+        bool,
+        Meta(description="Let nodes go even if pods have no controller."),
+        Option("--force", help="Let nodes go even if there are pods that do not declare a controller."),
+    ] = False
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> shrink.Shrink:
         """Ask `Insight.shrink`."""

@@ -23,7 +23,9 @@ class AskUpgradePreview(Question, frozen=True, kw_only=True):
     narrowing = "give a namespace or a selector"
     to: (
         Annotated[
-            Name, Meta(description="The version. Default: the next one.", examples=[versions.NEWEST]), Option("--to")
+            Name,
+            Meta(description="The version. Default: the next one.", examples=[versions.NEWEST]),
+            Option("--to", metavar="VERSION", help="The version to compare with. Default: the next one."),
         ]
         | None
     ) = None

@@ -14,6 +14,8 @@ with on_use():
     from bayplan.answers.insight import insight
     from bayplan.answers.insight.questions import usage
 
+Grouping = Literal["namespace", "workload", "priority"]
+
 
 class AskUsage(Question, frozen=True, kw_only=True):
     """Return what pods request, by namespace, workload and priority, with the share of what the nodes have."""
@@ -23,9 +25,9 @@ class AskUsage(Question, frozen=True, kw_only=True):
     namespace: AnyNamespace | None = None
     selector: Selector = ""
     by: Annotated[
-        list[Literal["namespace", "workload", "priority"]],
+        list[Grouping],
         Meta(max_length=3, description="By default, all of these."),
-        Option("--by"),
+        Option("--by", help="What to sum up by. May be repeated. Default: all of them."),
     ] = []
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> usage.Requests:

@@ -34,10 +34,11 @@ yes_option = click.option(
 """The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
 
 
-def answer(asked: AskedCluster, ask: Callable[[Insight, Progress], A], *, doing: str = "", yes: bool = False) -> A:
-    """Ask, print the answer to stdout, and return it. `yes`: without the limits of `bayplan.answers.insight.limits`.
+def answer(asked: AskedCluster, ask: Callable[[Insight, Progress, int], A], *, doing: str = "", yes: bool = False) -> A:
+    """Ask, print the answer to stdout, and return it. `ask`: that of a question.
 
-    `doing`: what takes time, for the line of progress, if Ctrl-C may end the question early.
+    `yes`: without the limits of `bayplan.answers.insight.limits`. `doing`: what takes time, for the line of progress,
+    if Ctrl-C may end the question early.
     A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
     is known was printed.
     """
@@ -51,7 +52,7 @@ def answer(asked: AskedCluster, ask: Callable[[Insight, Progress], A], *, doing:
             gates=asked.gates,
         )
         with interruptible(doing) if doing else nullcontext(answers.silent) as progress:
-            found = ask(answering, progress)
+            found = ask(answering, progress, asked.limit)
     except insight.LimitError as error:
         fail(f"{error}; if that is not a typo, pass --yes")
     except insight.QuestionError as error:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.answers.insight.asked.capacity import AskCapacity, PodKind
 from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
-from bayplan.faces.cli.insight.fit import documents_in, manifests_option
-
-if TYPE_CHECKING:
-    from bayplan.answers.insight.answers import Progress
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.questions.capacity import Capacity
+from bayplan.faces.cli.insight.fit import documents_in
+from bayplan.faces.cli.insight.question_options import manifests_option, question_options
 
 _MOST_COPIES = 10_000
 """The most copies of one sort of pods in a set."""
@@ -23,13 +19,12 @@ _MOST_COPIES = 10_000
 @click.command()
 @manifests_option(
     "The manifests of one kind of pods, and how many copies of it are in a set. May be repeated.",
+    "files",
     required=True,
     metavar="PATH[=N]",
 )
 @click.option("--ratio", metavar="N:M...", help="The copies of each kind in a set, in the order of the files.")
-@click.option("--most", type=click.IntRange(1), metavar="N", help="Stop after N sets.")
-@click.option("--by", "labels", multiple=True, metavar="LABEL", help="A node label to group by. May be repeated.")
-@click.option("--preempt", is_flag=True, help="Let the pods evict pods of lower priority.")
+@question_options(AskCapacity)
 @yes_option
 @cluster_options
 def capacity(
@@ -54,14 +49,12 @@ def capacity(
         numbers = _numbers(ratio, len(files))
     else:
         numbers = [1 if number is None else number for _, number in counted]
-    kinds = [list(documents_in(asked, (path,))) for path, _ in counted]
-
-    def ask(insight: Insight, progress: Progress) -> Capacity:
-        return insight.capacity(
-            *kinds, ratio=numbers, most=most, preempt=preempt, labels=labels, shown=asked.limit, progress=progress
-        )
-
-    answer(asked, ask, doing="Placing pods", yes=yes)
+    kinds = [
+        PodKind(objects=list(documents_in(asked, (path,))), copies=number)
+        for (path, _), number in zip(counted, numbers, strict=True)
+    ]
+    question = AskCapacity(kinds=kinds, most=most, preempt=preempt, labels=list(labels))
+    answer(asked, question.ask, doing="Placing pods", yes=yes)
 
 
 def _counted(file: str) -> tuple[str, int | None]:

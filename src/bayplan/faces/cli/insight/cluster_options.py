@@ -102,6 +102,8 @@ class AskedCluster:
     """The version of Kubernetes to decide as, with its feature gates."""
     other: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
     """The configuration to compare with, and its plugins (see `comparing_options`)."""
+    labels: str = ""
+    """The selector as text."""
 
     @property
     def in_namespace(self) -> str:
@@ -282,7 +284,10 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
             schedulers = [with_names(each, names, gates) for each in schedulers]
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
             return command(
-                AskedCluster(snapshot, *first, source, namespace, labels, limit, output, seed, gates, other), **others
+                AskedCluster(
+                    snapshot, *first, source, namespace, labels, limit, output, seed, gates, other, selector or ""
+                ),
+                **others,
             )
 
     return call

@@ -45,7 +45,7 @@ def diff(asked: AskedCluster, a: str | None, b: str | None) -> None:
     other = insight.Insight(asked.snapshot, configuration, plugins, seed=asked.seed, gates=asked.gates)
     if a is not None:
         warn(f"{names[1]}: {problem}" for problem in other.problems)
-    answer(first, lambda insight, _: insight.diff(other, names, shown=asked.limit))
+    answer(first, lambda insight, _, shown: insight.diff(other, names, shown=shown))
 
 
 def _configurations() -> tuple[str, str]:

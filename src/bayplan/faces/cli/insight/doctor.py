@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from bayplan.answers.insight.asked.doctor import AskDoctor
 from bayplan.faces.cli.insight.answering import answer
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
 
@@ -17,8 +18,4 @@ def doctor(asked: AskedCluster) -> None:
     """
     if asked.selector is not None:
         raise click.UsageError("-l chooses no pods here; use bayplan explain --all-pending")
-    answer(
-        asked,
-        lambda insight, progress: insight.doctor(asked.namespace, shown=asked.limit, progress=progress),
-        doing="Looking",
-    )
+    answer(asked, AskDoctor(namespace=asked.namespace).ask, doing="Looking")

@@ -45,8 +45,7 @@ def explain(asked: AskedCluster, what: str | None, *, all_pending: bool, follow:
             raise click.UsageError("--watch follows a cluster: use it without --from")
         watching.watch(asked, name if "/" in name else f"{asked.in_namespace}/{name}")
 
-    def ask(insight: Insight, progress: Progress) -> Answer:
-        limit = asked.limit
+    def ask(insight: Insight, progress: Progress, limit: int) -> Answer:
         if what is None:
             return insight.explain_all(asked.namespace, asked.selects, shown=limit, progress=progress)
         if kind in _POD:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from bayplan.answers.insight.asked.fit import AskFit
 from bayplan.faces.cli.insight.answering import answer, yes_option
-from bayplan.faces.cli.insight.cluster_options import AskedCluster, Command, cluster_options
+from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.faces.cli.insight.messages import fail, warn
-from bayplan.faces.cli.shared_options import FilesOfKind
+from bayplan.faces.cli.insight.question_options import question_options
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -20,49 +21,24 @@ with on_use():
     from bayplan.core.api import kinds
     from bayplan.foundations import manifest_files
 
-
-if TYPE_CHECKING:
-    from bayplan.answers.insight.answers import Progress
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.answers.insight.questions.fit import Fit
-
 EXIT_SOME_DO_NOT_FIT = 1
 
 
-def manifests_option(help_text: str, *, required: bool = False, metavar: str = "PATH") -> Callable[[Command], Command]:
-    """Return the option `--filename` of a command, which gets `files`. See `documents_in`."""
-    return click.option(
-        "-f",
-        "--filename",
-        "files",
-        multiple=True,
-        required=required,
-        type=FilesOfKind("path", ""),
-        metavar=metavar,
-        help=help_text,
-    )
-
-
 @click.command()
-@manifests_option(
-    "A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.", required=True
-)
+@question_options(AskFit)
 @yes_option
 @cluster_options
-def fit(asked: AskedCluster, files: tuple[str, ...], *, yes: bool) -> None:
+def fit(asked: AskedCluster, objects: tuple[str, ...], *, yes: bool) -> None:
     """Show whether all pods of manifests would be placed now, where, and which pods they would preempt.
 
     The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
     their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
     """
-    documents = list(documents_in(asked, files))
+    documents = list(documents_in(asked, objects))
     if asked.source.path is not None:
         _warn_of_lacking_kinds(asked, documents)
 
-    def ask(insight: Insight, progress: Progress) -> Fit:
-        return insight.fit(documents, shown=asked.limit, progress=progress)
-
-    if not answer(asked, ask, doing="Placing pods", yes=yes).fits:
+    if not answer(asked, AskFit(objects=documents).ask, doing="Placing pods", yes=yes).fits:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
 
 

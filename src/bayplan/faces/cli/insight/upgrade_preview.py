@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
+from bayplan.answers.insight.asked.upgrade_preview import AskUpgradePreview
 from bayplan.faces.cli.insight.answering import answer
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.faces.cli.insight.messages import fail
+from bayplan.faces.cli.insight.question_options import question_options
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -22,7 +24,7 @@ EXIT_CHANGES = 1
 
 
 @click.command("upgrade-preview")
-@click.option("--to", "target", metavar="VERSION", help="The version to compare with. Default: the next one.")
+@question_options(AskUpgradePreview)
 @click.option(
     "--feature-gates",
     "values",
@@ -38,9 +40,7 @@ EXIT_CHANGES = 1
     help="A file or folder of dashboards or alerts: name the metrics in it that end. May be repeated.",
 )
 @cluster_options
-def upgrade_preview(
-    asked: AskedCluster, target: str | None, values: tuple[str, ...], dashboards: tuple[Path, ...]
-) -> None:
+def upgrade_preview(asked: AskedCluster, to: str | None, values: tuple[str, ...], dashboards: tuple[Path, ...]) -> None:
     """Show what another version of Kubernetes would decide differently, and which gates and changes cause it.
 
     Pods are decided one by one, those of workloads as if they were created again. The cluster is only read. The exit
@@ -48,9 +48,9 @@ def upgrade_preview(
     """
     before = asked.gates.version
     after = preview.next_version(before)
-    if target is not None:
+    if to is not None:
         try:
-            after = versions.emulated_version(target)
+            after = versions.emulated_version(to)
         except ValueError as error:
             fail(f"--to: {error}")
     if after is None:
@@ -72,11 +72,11 @@ def upgrade_preview(
         fail(f"--dashboards: {error}")
     found = answer(
         replace(asked, gates=gates[0]),
-        lambda insight, progress: insight.upgrade_preview(
+        lambda insight, progress, shown: insight.upgrade_preview(
             gates[1],
             lambda pod: asked.namespace in {None, pod.namespace} and asked.selects(pod),
             settings=[*_gone(known[before], known[after], after), *used],
-            shown=asked.limit,
+            shown=shown,
             progress=progress,
         ),
         doing="Deciding",

@@ -66,4 +66,4 @@ def what_if(
     documents = list(documents_in(asked, files)) if files else []
     namespace = asked.in_namespace if changes["scale"] or changes["delete_pods"] else "default"
     found = insight.Changes(**changes, objects=documents, replace_all=replace_all, namespace=namespace)
-    answer(asked, lambda insight, _: insight.what_if(found, *(asked.other or ()), shown=asked.limit), yes=yes)
+    answer(asked, lambda insight, _, shown: insight.what_if(found, *(asked.other or ()), shown=shown), yes=yes)

@@ -1,0 +1,78 @@
+"""The options of a command, made of the parameters of its question.
+
+@click.command()
+@question_options(AskShrink)
+@cluster_options
+def shrink(asked: AskedCluster, **given: Any) -> None: ...
+
+The command gets them by the names of the parameters. Those that all commands share are in `cluster_options.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import click
+from msgspec import NODEFAULT, Meta
+from msgspec.structs import FieldInfo
+
+from bayplan.answers.insight.question_parameters import FILE, Option, Question, default_of, metadata_of, options_of
+from bayplan.faces.cli.insight.cluster_options import Command, with_options
+from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
+
+_SHARED = {"-n", "-l", "--config"}
+
+
+def question_options(question: type[Question]) -> Callable[[Command], Command]:
+    """Add the options of a question, in the order of its parameters. See `manifests_option` for its objects."""
+    own = [_click_option(*each) for each in options_of(question) if each[1].name not in _SHARED]
+    return lambda command: with_options(command, own)
+
+
+def manifests_option(
+    help_text: str, name: str = "objects", *, required: bool = False, metavar: str = "PATH"
+) -> Callable[[Command], Command]:
+    """Return the option `--filename` of a command, which gets paths. See `documents_in`."""
+    return click.option(
+        "-f",
+        "--filename",
+        name,
+        multiple=True,
+        required=required,
+        type=FilesOfKind("path", ""),
+        metavar=metavar,
+        help=help_text,
+    )
+
+
+def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], Command]:
+    found = [each for each in metadata_of(parameter.type) if isinstance(each, Meta)]
+    text = option.help or next((each.description for each in reversed(found) if each.description), "")
+    default = default_of(parameter)
+    if option.file == FILE:
+        return manifests_option(text, parameter.name, required=default is NODEFAULT)
+    kind = _kind(parameter.type)
+    many = get_origin(kind) is list
+    if not option.name:
+        return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar)
+    settings: dict[str, Any] = {"help": text, "metavar": option.metavar}
+    if option.file:
+        settings |= {"type": YAML_FILE}
+    elif kind is bool:
+        settings |= {"is_flag": True}
+    elif kind is int:
+        least = next((int(each.ge) for each in found if each.ge is not None), None)
+        settings |= {"type": click.IntRange(least), "default": default, "show_default": default is not None}
+    elif many:
+        (item,) = get_args(kind)
+        settings |= {"multiple": True, "type": click.Choice(get_args(item)) if get_origin(item) is Literal else None}
+    return click.option(option.name, parameter.name, **settings)
+
+
+def _kind(declared: Any) -> Any:
+    """The type of a parameter without annotations, and without None."""
+    if get_origin(declared) is Annotated:
+        return declared.__origin__
+    members = [each for each in get_args(declared) if each is not type(None)]
+    return declared if get_origin(declared) is list or not members else _kind(members[0])
