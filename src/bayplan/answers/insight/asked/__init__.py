@@ -6,4 +6,7 @@ A field is a parameter: its `Annotated` has its limits and its description (`Met
 (`Option`). `ask` calls the method of Insight that answers the question. `QUESTIONS` of `question_types.py` lists them.
 
 Imports no slow modules (see `question_parameters.py`): a question's answer is imported once it is asked.
+
+Other packages use `balance`, `capacity`, `diff`, `doctor`, `drain`, `explain`, `fit`, `scale_up`, `shrink`,
+`upgrade_preview`, `usage`, `what_if`, `why_not`.
 """
