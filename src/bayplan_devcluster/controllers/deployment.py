@@ -1,6 +1,6 @@
 """Rolls out Deployments through ReplicaSets. Mirrors pkg/controller/deployment/deployment_controller.go and sync.go.
 
-One step per sync. How much a step scales is a function of what there is (`rollout.py`).
+One step per sync. How much a step scales is a function of what there is (`bayplan.core.expansion.rollout`).
 """
 
 from __future__ import annotations

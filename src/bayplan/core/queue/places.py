@@ -1,6 +1,6 @@
 """Places: where the pods and groups of the queue wait, and how they get from one place to another.
 
-The heaps hold groups, and a group holds its pods (`queued_group.py`). Mirrors moveToActiveQ, moveToBackoffQ and
+The heaps hold groups, and a group holds its pods (`queued_pod.py`). Mirrors moveToActiveQ, moveToBackoffQ and
 addPodGroupMember in pkg/scheduler/backend/queue/scheduling_queue.go.
 """
 
