@@ -1,7 +1,8 @@
 """Expansion: what manifests lead to: objects, pods, what the API server refuses, and what happens to pods that run
 already.
 
-`bayplan.answers.insight.manifests` makes it, with an API server in memory and the controllers' functions. Nothing is placed yet.
+`bayplan.answers.insight.manifests` makes it, with an API server in memory and the controllers' functions. Nothing is
+placed yet.
 """
 
 from __future__ import annotations
