@@ -74,10 +74,10 @@ class Client:
         return self.session.request(method, self.url + path, data=data, headers={**types, **given})
 
     async def call(self, method, path, body=None, status=200, **headers):
-        """The JSON of a response with this status, which is one line."""
+        """The JSON of a response with this status, or one of these, which is one line."""
         async with self.send(method, path, body, **headers) as response:
             text = await response.text()
-            assert response.status == status, text
+            assert response.status in (status if isinstance(status, tuple) else (status,)), text
             assert response.content_type == "application/json"
             assert text.endswith("\n")
             assert text.count("\n") == 1

@@ -1,9 +1,9 @@
 """Builders of pods, and decisions with failing plugins."""
 
 import inspect
-import pydoc
+import subprocess
+import sys
 
-import bayplan
 from bayplan import Plugin
 from bayplan.core.framework.checks import _METHODS
 from bayplan.testing import make_cluster, make_node, make_pod
@@ -38,7 +38,8 @@ def test_decision_shows_the_message_of_a_plugin_that_raises():
 
 
 def test_help_of_plugin_lists_every_extension_point():
-    text = pydoc.render_doc(bayplan.Plugin, renderer=pydoc.plaintext)
+    program = "import bayplan, pydoc; print(pydoc.render_doc(bayplan.Plugin, renderer=pydoc.plaintext))"
+    text = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     for name, parameters in _METHODS.items():
         assert f"def {name}({', '.join(('self', *parameters))}) -> " in text
     assert len(inspect.getdoc(Plugin).split("def ")) - 1 == len(_METHODS)
