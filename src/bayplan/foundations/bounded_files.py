@@ -137,7 +137,7 @@ def read_member(archive: ZipFile, name: str, allowance: Allowance) -> bytes:
     try:
         with archive.open(name) as file:
             return drained(file, allowance)
-    except (EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+    except (EOFError, zlib.error, NotImplementedError, RuntimeError) as error:  # the last two: a method, a password
         raise BadZipFile(f"{name}: {error}") from None
 
 

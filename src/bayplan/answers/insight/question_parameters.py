@@ -8,7 +8,7 @@ a question and still print its help quickly.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -189,19 +189,3 @@ def selecting(selector: str) -> Callable[[PodInfo], bool]:
     """Return whether a label selector selects a pod. Raises QuestionError."""
     found = parsed(selector)
     return lambda pod: found.matches(pod.labels)
-
-
-def option(name: str, value: object) -> tuple[str, ...]:
-    """Return an option with its value, unless that is empty."""
-    return () if value in {None, ""} else (name, str(value))
-
-
-def flag(name: str, value: object) -> tuple[str, ...]:
-    """Return an option without a value if it is set."""
-    return (name,) if value else ()
-
-
-def each(name: str, values: Iterable[str]) -> Iterator[str]:
-    """Yield an option for each value."""
-    for value in values:
-        yield from (name, value)

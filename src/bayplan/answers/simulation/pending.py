@@ -1,6 +1,6 @@
 """The pending pods of a World, which a running simulation follows.
 
-A world has pending pods without a queue. While a simulation runs, its queue is told of every change of them.
+A world keeps its pending pods without a queue. While a simulation runs, the world reports each change to its queue.
 """
 
 from __future__ import annotations

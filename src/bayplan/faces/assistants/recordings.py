@@ -18,15 +18,12 @@ from bayplan.answers.backtest.settings import with_settings
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, silent
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.question_parameters import (
-    CONFIG,
     ConfigurationObject,
     Name,
     Namespace,
+    Option,
     PodName,
     Question,
-    each,
-    flag,
-    option,
     pod_key,
 )
 from bayplan.answers.replay.candidates import ask_another
@@ -46,6 +43,7 @@ from bayplan.foundations.bounded_files import UnusableFileError
 from bayplan.running.recording.files import Recording, RecordingError
 
 Subject = Literal["decision", "eviction", "moves"]
+_PLUGIN = Option("--plugin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class NamedRecording:
     @property
     def options(self) -> tuple[str, ...]:
         """The options of commands that name the plugins."""
-        return tuple(each("--plugin", self.references))
+        return tuple(_PLUGIN.spelled(self.references))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[list[Recording], NamedPlugins]]:
@@ -78,7 +76,7 @@ class AskingWhy(Question, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "why"
     example: ClassVar[Mapping[str, Any]] = {"pod": "default/web-0"}
-    pod: PodName
+    pod: Annotated[PodName, Option("", pod=True)]
     namespace: Namespace = "default"
     at: (
         Annotated[
@@ -87,6 +85,7 @@ class AskingWhy(Question, frozen=True, kw_only=True):
                 description="The last decision before this time. Default: the last one.",
                 examples=["2026-03-02T03:12:00Z", "03:12"],
             ),
+            Option("--at"),
         ]
         | None
     ) = None
@@ -112,8 +111,9 @@ class AskingWhy(Question, frozen=True, kw_only=True):
 
     def arguments(self) -> Iterator[str]:
         """Yield the arguments of `bayplan why`."""
-        yield from ("why", pod_key(self.pod, self.namespace), *option("--at", self.at))
-        yield from (*flag("--evicted", self.about == "eviction"), *flag("--moved", self.about == "moves"))
+        yield from super().arguments()
+        if self.about != "decision":
+            yield "--evicted" if self.about == "eviction" else "--moved"
 
 
 class Replaying(Question, frozen=True, kw_only=True):
@@ -124,16 +124,32 @@ class Replaying(Question, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "replay"
-    until: Annotated[Name, Meta(description="Stop before the first decision after this time.")] | None = None
-    pod: Annotated[PodName, Meta(description="Stop before the last decision about this pod.")] | None = None
-    preemption_of: Annotated[PodName, Meta(description="Stop before the decision that evicted this pod.")] | None = None
+    until: (
+        Annotated[Name, Meta(description="Stop before the first decision after this time."), Option("--until")] | None
+    ) = None
+    pod: (
+        Annotated[PodName, Meta(description="Stop before the last decision about this pod."), Option("--pod", pod=True)]
+        | None
+    ) = None
+    preemption_of: (
+        Annotated[
+            PodName,
+            Meta(description="Stop before the decision that evicted this pod."),
+            Option("--preemption-of", pod=True),
+        ]
+        | None
+    ) = None
     namespace: Namespace = "default"
     configuration: Annotated[ConfigurationObject, Meta(description="That of the other policy.")] | None = None
     settings: Annotated[
         tuple[Name, ...],
         Meta(description="Settings of the other policy.", max_length=100, examples=[["NodeResourcesFit.weight=5"]]),
+        Option("--set"),
     ] = ()
-    emulated_version: Annotated[Name, Meta(description="The Kubernetes version of the other policy.")] | None = None
+    emulated_version: (
+        Annotated[Name, Meta(description="The Kubernetes version of the other policy."), Option("--emulated-version")]
+        | None
+    ) = None
     with_plugins: Annotated[
         bool, Meta(description="Whether the other policy has all plugins that the server was started with.")
     ] = False
@@ -185,13 +201,6 @@ class Replaying(Question, frozen=True, kw_only=True):
     def _key(self, pod: str | None) -> str | None:
         return None if pod is None else pod_key(pod, self.namespace)
 
-    def arguments(self) -> Iterator[str]:
-        """Yield the arguments of `bayplan replay`."""
-        yield from ("replay", *option("--until", self.until), *option("--pod", self._key(self.pod)))
-        yield from option("--preemption-of", self._key(self.preemption_of))
-        yield from option("--config", None if self.configuration is None else CONFIG)
-        yield from (*each("--set", self.settings), *option("--emulated-version", self.emulated_version))
-
 
 def recording_questions(recording: NamedRecording) -> Mapping[str, type[Question]]:
     """Return the questions about a recording, by name. It is read anew for each question."""
@@ -218,7 +227,7 @@ def recording_questions(recording: NamedRecording) -> Mapping[str, type[Question
 
         def arguments(self) -> Iterator[str]:
             """Yield the arguments, and the server's recording."""
-            others = each("--plugin", recording.others if self.with_plugins else ())
+            others = _PLUGIN.spelled(recording.others if self.with_plugins else ())
             yield from (*super().arguments(), recording.path, *recording.options, *others)
 
     return {each.name: each for each in (AskWhy, AskReplay)}

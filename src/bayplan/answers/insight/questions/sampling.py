@@ -1,6 +1,6 @@
 """Nodes that kube-scheduler may leave out: in a large cluster, it scores only the first feasible nodes it finds.
 
-Answers about such a cluster say how likely the best node is to be among them. The orders themselves are
+Answers about such a cluster say how likely it is that the best node is scored. The orders themselves are in
 `bayplan.answers.judging.node_orders`.
 """
 

@@ -1,7 +1,7 @@
 """NodeResourcesFit: filters out nodes with too few free resources, and scores the others by their utilization.
 
 Amounts are int64 columns in the units of `PodInfo.requested`: millicores of cpu, bytes, or whole units. `strategies.py`
-has the scores, `shortages.py` what is told of a rejection, `resizes.py` the rules for pods that have a node.
+has the scores, `shortages.py` the details of rejections, `resizes.py` the rules for pods that have a node.
 """
 
 from __future__ import annotations
