@@ -91,7 +91,7 @@ class NodeNames:
     names: frozenset[str]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.names, AbstractSet) or not all(type(name) is str for name in self.names):
+        if not isinstance(self.names, AbstractSet) or not all(isinstance(name, str) for name in self.names):
             raise TypeError(f"NodeNames({shown(self.names)}): give NodeNames a frozenset of node names")
 
 
