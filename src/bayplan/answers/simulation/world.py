@@ -113,7 +113,7 @@ class World:
         """The objects that were changed since `move`."""
         self._happened: list[Happened] = []
         """The events since `move`, and those that `undo_to` leads to."""
-        self._observers: list[MoveOnEvent] = []
+        self._moves: list[MoveOnEvent] = []
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
@@ -239,7 +239,7 @@ class World:
     def _happen(self, event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
         if self._undo:
             self._happened.append(Happened(event, old, new))
-            for move in self._observers:
+            for move in self._moves:
                 move(event, old, new, only)
 
     def moment(self) -> int:
@@ -253,23 +253,23 @@ class World:
     @contextmanager
     def followed_by(self, queue: SchedulingQueue, move: MoveOnEvent, now: Callable[[], float]) -> Iterator[None]:
         """Tell a queue about changes of its pods, and `move` about events, while the context is open."""
-        self._observers.append(move)
+        self._moves.append(move)
         try:
             with self._pending.followed_by(queue, now):
                 yield
         finally:
-            self._observers.remove(move)
+            self._moves.remove(move)
 
     @contextmanager
     def unfollowed(self) -> Iterator[None]:
         """A what-if that no simulation learns about. The choices among equal nodes after it don't depend on it."""
-        observers, self._observers = self._observers, []
+        moves, self._moves = self._moves, []
         choices = self.rng.getstate()
         try:
             with self._pending.unfollowed(), self.what_if():
                 yield
         finally:
-            self._observers = observers
+            self._moves = moves
             self.rng.setstate(choices)
 
     def pod(self, key: str) -> PodInfo | None:
