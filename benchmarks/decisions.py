@@ -33,7 +33,6 @@ try:
     from bayplan.core.sharing import Sharing
 except ImportError:  # a revision before the floors
     from bayplan.cluster.pod_info import PodInfo  # type: ignore[import-not-found,no-redef]
-
     from bayplan.scheduling import decide  # type: ignore[import-not-found,no-redef]
     from bayplan.sharing import Sharing  # type: ignore[import-not-found,no-redef]
 
