@@ -104,7 +104,11 @@ async def step(cluster: Cluster, action: str, name: str, variant: int) -> None:
             await cluster.send("POST" if wanted else "DELETE", PODS if wanted else path, wanted, dryRun="All")
         case "bind":
             binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "ab"[variant % 2]}}
-            await cluster.send("POST", f"{path}/binding", binding)
+            if pod.get("status", {}).get("phase") not in {
+                "Failed",
+                "Succeeded",
+            }:  # no scheduler binds one that has ended
+                await cluster.send("POST", f"{path}/binding", binding)
         case "status":
             phase = ("Running", "Running", "Failed", "Succeeded")[variant % 4]
             if node and pod.get("status", {}).get("phase") not in {"Failed", "Succeeded"}:
@@ -220,20 +224,44 @@ def test_a_log_of_responses_is_the_watch(happened: Any, seed: int) -> None:
     assert shown(rows, whole=True) == shown([change.row for change in cluster.changes], whole=True)
 
 
-# The same examples each time: there are rare ones in which the creation of a pod that is logged late isn't found.
 @given(happened=steps, seed=st.integers(0, 99))
-@settings(max_examples=20, derandomize=True)
+@settings(max_examples=20)
 def test_replies_that_are_logged_late_change_no_life(happened: Any, seed: int) -> None:
     cluster = lived(happened, lambda _: "RequestResponse")
     chosen = random.Random(seed)
-    for event in cluster.audit.log:
-        if "resourceVersion" in event["responseObject"].get("metadata", {}):
-            late = datetime.fromisoformat(event["stageTimestamp"]) + timedelta(seconds=chosen.choice((0, 0, 1.5, 3.5)))
-            event["stageTimestamp"] = late.isoformat()
-    rows, problems = imported(cluster.audit.log)
+    log = cluster.audit.log
+    for place, event in enumerate(log):
+        late = chosen.choice((0, 0, 1.5, 3.5))
+        if has_version(event) and not is_overtaking(event, log[place + 1 : place + 5]):
+            event["stageTimestamp"] = (
+                datetime.fromisoformat(event["stageTimestamp"]) + timedelta(seconds=late)
+            ).isoformat()
+    rows, problems = imported(log)
     assert problems == []
     changes = [change.row for change in cluster.changes]
     assert without_times(rows) == without_times(changes)
+
+
+def has_version(event: dict[str, Any]) -> bool:
+    return "resourceVersion" in event["responseObject"].get("metadata", {})
+
+
+def is_overtaking(event: dict[str, Any], later: list[dict[str, Any]]) -> bool:
+    """Whether a version would be logged after an eviction or a binding: their replies can't tell which was first."""
+    return event["verb"] != "create" and not all(map(has_version, later))
+
+
+def test_a_version_that_is_logged_after_the_binding_takes_no_node_away() -> None:
+    happened = [("create", "x", 0), ("label", "x", 0), ("bind", "x", 0), ("label", "x", 1), ("evict", "x", 0)]
+    cluster = lived(happened, lambda _: "RequestResponse")
+    for event in cluster.audit.log:
+        if event["verb"] == "patch":
+            late = datetime.fromisoformat(event["stageTimestamp"]) + timedelta(seconds=1.5)
+            event["stageTimestamp"] = late.isoformat()
+    rows, problems = imported(cluster.audit.log)
+    assert problems == []
+    assert [row.node for row in rows if row.event == "pod_bound" and row.name == "x"] == ["a"]
+    assert [row for row in rows if row.event == "pod_ended" and row.name == "x"] == []  # its kubelet hasn't ended it
 
 
 def without_times(rows: list[Row]) -> list[tuple[Any, ...]]:

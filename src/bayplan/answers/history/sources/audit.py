@@ -12,10 +12,11 @@ from datetime import timedelta
 from itertools import accumulate
 from pathlib import Path
 
+from bayplan.answers.history.following import key_of
 from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.audit_files import AuditEvent, audit_files, events_in
 from bayplan.answers.history.sources.audit_log import AuditLog
-from bayplan.answers.history.sources.audit_objects import Document, listed, stored, uid_of, version_of
+from bayplan.answers.history.sources.audit_objects import Document, listed, stored, version_of
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT
 from bayplan.answers.history.writing import write_history
@@ -24,6 +25,8 @@ from bayplan.core.api.kinds import PRIORITY_CLASS, Kind
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _READS = frozenset({"get", "list"})
+_ONE_VERSION = _WRITES - {"deletecollection"}
+"""What replies with the version that it has stored. Everything else shows versions that were stored before."""
 CLOCK_JUMP = timedelta(seconds=60)
 """How far time may go back from line to line: several API servers write to one stream."""
 
@@ -97,26 +100,31 @@ def _in_order(events: Iterable[AuditEvent], path: Path, problems: Problems) -> l
 
 
 def _as_stored(events: list[AuditEvent]) -> list[AuditEvent]:
-    """The events with those of an object in the order of its versions, although a reply is logged when it was sent.
+    """The events with those of a name in the order of its versions, although a reply is logged when it was sent.
 
-    A version that is logged after a newer one, or after the delete that has replied with it, was stored before that
-    one was logged, at the latest. Versions that are far from each other stay where they are: they may be from before
-    and after a restored backup.
+    A version that is logged after a newer one, after the delete that has replied with it, or after a list that shows
+    it, was stored before that one was logged, at the latest. Versions that are far from each other stay where they
+    are: they may be from before and after a restored backup.
     """
     versions: defaultdict[tuple[Kind, str], list[tuple[int, bool, int]]] = defaultdict(list)
+    lists = {place for place, event in enumerate(events) if event.verb not in _ONE_VERSION}
     for place, event in enumerate(events):
         kind = KEPT[event.group, event.resource]
-        obj = stored(kind, event, None) if event.verb in _WRITES else None
-        version = version_of(obj) if obj is not None else None
-        if obj is not None and version is not None:
-            versions[kind, uid_of(obj)].append((version, event.verb == "delete", place))
+        shown = listed(kind, event.response) if place in lists else (stored(kind, event, None),)
+        for obj in shown:
+            version = version_of(obj) if obj is not None else None
+            if obj is not None and version is not None:
+                versions[kind, key_of(obj)].append((version, event.verb == "delete" or place in lists, place))
     order = [(event.time, place, 0) for place, event in enumerate(events)]
     for found in versions.values():
         ordered = [place for _, _, place in sorted(found)]
         latest = list(accumulate(reversed(ordered), min))[::-1]  # the places are in the order of time
         if all(events[old].time - events[new].time <= CLOCK_JUMP for old, new in zip(ordered, latest, strict=True)):
             for rank, (old, new) in enumerate(zip(ordered, latest, strict=True)):
-                order[old] = events[new].time, new, rank
+                if old in lists:
+                    order[old] = events[old].time, old, max(rank, order[old][2])
+                else:
+                    order[old] = events[new].time, new, rank
     for event, (time, _, _) in zip(events, order, strict=True):
         event.time = time
     return [events[place] for place in sorted(range(len(events)), key=order.__getitem__)]

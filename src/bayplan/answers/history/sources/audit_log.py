@@ -30,6 +30,7 @@ from bayplan.answers.history.sources.audit_objects import (
     sent,
     stored,
     uid_of,
+    with_what_lasts,
     without_grace,
 )
 from bayplan.answers.history.sources.problems import Problems
@@ -92,13 +93,13 @@ class AuditLog:
         """uid of a pod -> what it is known by, if its creation was logged without the uid"""
         self._nameless: dict[str, deque[tuple[datetime, Document]]] = defaultdict(deque)
         """`namespace/generateName` -> pods whose names are known when something else happens to them"""
-        self._bindings: dict[str, tuple[datetime, str]] = {}
-        """key of a pod that was bound before its creation was logged -> when, and its node"""
+        self._early: defaultdict[str, list[AuditEvent]] = defaultdict(list)
+        """key of a pod -> the requests that were logged before its creation, and have succeeded"""
         self._homeless: dict[str, datetime] = {}
         """key of a pod that was bound to a node which the log doesn't name -> when"""
         self._evicted: dict[str, str] = {}
         """key of a pod -> why it is being deleted"""
-        self._unknown: set[tuple[Kind, str]] = set()
+        self._unknown_nodes: set[str] = set()
         self._has_nodes = False
         self._has_last_deletes = False
         """Whether the log has the deletes with which kubelets say that pods are gone."""
@@ -180,9 +181,11 @@ class AuditLog:
             yield from self._removed(kind, key, time)
         self._gone.discard((kind, key))
         yield from self._put(kind, obj, time)
-        if kind is POD and key in self._bindings:
-            bound, node = self._bindings.pop(key)
-            yield from self._placed(key, node, max(time, bound))
+        created = moment(obj["metadata"].get("creationTimestamp"))
+        for event in self._early.pop(key, ()) if kind is POD else ():
+            if created is None or created <= event.time:
+                event.time = max(time, event.time)
+                yield from self.changes(event)
 
     def _put(self, kind: Kind, obj: Document, time: datetime) -> Iterator[HistoryChange]:
         """A version of an object was stored."""
@@ -194,7 +197,6 @@ class AuditLog:
         """An object whose creation isn't in the log."""
         self._objects[kind][key_of(obj)] = obj
         self._has_nodes = self._has_nodes or kind is NODE
-        self._unknown.discard((kind, key_of(obj)))
         created = moment(obj["metadata"].get("creationTimestamp"))
         if created is None or created <= self._begin:
             yield from self._following.put(kind, obj, self._begin, initial=True)
@@ -231,8 +233,10 @@ class AuditLog:
         if known is None:
             if kind not in {POD, NODE} or "spec" in obj:
                 yield from self._older(kind, obj, time)
-        elif not is_removed(kind, obj):
-            yield from self._put(kind, obj, time)
+        else:
+            obj = with_what_lasts(obj, known)
+            if not is_removed(kind, obj):
+                yield from self._put(kind, obj, time)
         if is_removed(kind, obj):
             yield from self._removed(kind, key_of(obj), time)
 
@@ -246,7 +250,7 @@ class AuditLog:
     def _patched(self, kind: Kind, key: str, known: Document | None, event: AuditEvent) -> Document | None:
         """The object after an update or a patch, if only the request is known."""
         if known is None and (event.verb != "update" or event.subresource or not isinstance(event.request, dict)):
-            self._missing(kind, key)
+            self._missing(kind, key, event)
             return None
         if event.request is None:
             if kind is not POD:
@@ -257,9 +261,12 @@ class AuditLog:
             self._problems.add(_BAD_PATCH, f"{kind.resource} {key}")
         return obj
 
-    def _missing(self, kind: Kind, key: str) -> None:
-        if kind in {POD, NODE} and (kind, key) not in self._gone:
-            self._unknown.add((kind, key))
+    def _missing(self, kind: Kind, key: str, event: AuditEvent) -> None:
+        """An event is about an object that isn't known, or not yet: the creation of a pod may be logged later."""
+        if kind is POD:
+            self._early[key].append(event)
+        elif kind is NODE and (kind, key) not in self._gone:
+            self._unknown_nodes.add(key)
 
     def _bound(self, event: AuditEvent) -> Iterator[HistoryChange]:
         binding = event.request if isinstance(event.request, dict) else {}
@@ -272,8 +279,8 @@ class AuditLog:
             if metadata.get("uid"):
                 self._identified(binding, known)
             yield from self._placed(key, node, event.time)
-        elif (POD, key) not in self._gone:
-            self._bindings[key] = event.time, node
+        else:
+            self._missing(POD, key, event)
 
     def _placed(self, key: str, node: str, time: datetime) -> Iterator[HistoryChange]:
         known = self._objects[POD][key]
@@ -318,7 +325,7 @@ class AuditLog:
         if obj is not None and self._is_gone(kind, obj):
             return
         if known is None and (obj is None or (kind in {POD, NODE} and "spec" not in obj)):
-            self._missing(kind, key)
+            self._missing(kind, key, event)
             return
         if known is None and obj is not None:
             yield from self._older(kind, obj, event.time)
@@ -348,13 +355,18 @@ class AuditLog:
         for obj in items:
             if key_of(obj) not in self._objects[kind] and not self._is_gone(kind, obj):
                 yield from self._older(kind, obj, event.time)
-        keys = [key_of(obj) for obj in items] or self._selected(kind, event)
+        keys = [key_of(obj) for obj in items if self._is_known(kind, obj)] if items else self._selected(kind, event)
         if keys is None:
             self._problems.add(_NO_LIST, event.uri or f"{event.time:%Y-%m-%d %H:%M:%S}")
         for key in keys or ():
             if key in self._objects[kind]:
                 obj = self._after_delete(kind, key, grace_in(event), event.time)
                 yield from self._stored(kind, obj, event.time)
+
+    def _is_known(self, kind: Kind, obj: Document) -> bool:
+        """Whether the object that is known by this name is this one, not a newer one."""
+        known = self._objects[kind].get(key_of(obj))
+        return known is not None and uid_of(self._identified(obj, known)) == uid_of(known)
 
     def _selected(self, kind: Kind, event: AuditEvent) -> list[str] | None:
         """The known objects that a deletion chose; None if the log doesn't say how."""
@@ -403,10 +415,10 @@ class AuditLog:
                 yield from self._removed(POD, key, until)
         for key in self._homeless:
             self._problems.add(_NO_TARGET, key)
-        for key in self._bindings:
-            self._missing(POD, key)
-        for kind, key in sorted(self._unknown, key=lambda pair: pair[1]):
-            if key not in self._objects[kind]:
-                self._problems.add(_NO_CREATION if kind is POD else _NO_NODE, key)
+        for key in sorted(self._early):
+            if (POD, key) not in self._gone and key not in self._objects[POD]:
+                self._problems.add(_NO_CREATION, key)
+        for key in sorted(self._unknown_nodes - self._objects[NODE].keys()):
+            self._problems.add(_NO_NODE, key)
         if not self._has_nodes:
             self._problems.add("the log shows no node, so nothing can be placed: add --snapshot with a snapshot")

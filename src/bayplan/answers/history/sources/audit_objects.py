@@ -23,6 +23,7 @@ Document = dict[str, Any]
 
 KUBELET = "system:node:"
 """What the user names of kubelets begin with."""
+_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _DEFAULT_GRACE = 30
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _METADATA_ONLY = "PartialObjectMetadata"
@@ -143,6 +144,21 @@ def on_node(obj: Document, node: str) -> Document:
     """A pod after its binding."""
     spec = obj.get("spec")
     return {**obj, "spec": {**(spec if isinstance(spec, dict) else {}), "nodeName": node}}
+
+
+def with_what_lasts(obj: Document, known: Document) -> Document:
+    """A version with the node and the deletion that an object is known to have, which none ever loses.
+
+    The version may be one that was stored before a binding, or an eviction, whose reply has no version.
+    """
+    node = mapping(known, "spec").get("nodeName")
+    if node and "spec" in obj and not mapping(obj, "spec").get("nodeName"):
+        obj = on_node(obj, node)
+    metadata = known["metadata"]
+    if "deletionTimestamp" in metadata and "deletionTimestamp" not in obj["metadata"]:
+        deletion = {field: metadata[field] for field in _DELETION if field in metadata}
+        obj = {**obj, "metadata": {**obj["metadata"], **deletion}}
+    return obj
 
 
 def after_delete(kind: Kind, obj: Document, grace: int | None, time: datetime, *, bound: bool) -> Document:
