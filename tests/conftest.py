@@ -15,8 +15,8 @@ settings.load_profile("tests")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_xdist_auto_num_workers():
-    """One process more than there are CPUs, because many tests wait; but at most four, because some measure time."""
-    return min((yield) + 1, 4)
+    """Two processes for each CPU, because many tests wait; but at most four, because some measure time."""
+    return min((yield) * 2, 4)
 
 
 def pytest_runtest_setup(item):
