@@ -49,7 +49,7 @@ ANSWERS = {
         ["/nodes/node-a1"],
     ),
     "drain without a flag": ("drain?asked=yes&nodes=node-a1,+node-b1", ["refused", "--force"], []),
-    "drain of nothing": ("drain?asked=yes&nodes=+", ["expected the name of a node"], []),
+    "drain of nothing": ("drain?asked=yes&nodes=+", ["expected the names of nodes"], []),
     "drain of markup": ("drain?asked=yes&nodes=%3Cscript%3E", ["there is no node <script>"], []),
     "shrink": ("shrink?asked=yes&force=yes", ["node-a2"], ["/nodes/node-a2"]),
     "shrink of some": ("shrink?asked=yes&selector=disk%3Dnone", ["0 of 0 nodes"], []),
@@ -64,7 +64,7 @@ ANSWERS = {
         ["unknown version '1.99': expected one of 1.36, 1.37"],
         [],
     ),
-    "shrink of a wrong selector": ("shrink?asked=yes&selector=a+b+c", ["expected a label selector"], []),
+    "shrink of a wrong selector": ("shrink?asked=yes&selector=a+b+c", ["selector 'a b c': "], []),
 }
 
 
@@ -217,4 +217,4 @@ def test_interrupted_questions_raise_what_the_page_expects():
         "ignore_daemonsets": "",
     }
     for name in ("scale-up", "shrink"):
-        assert QUESTIONS[name].ask(insight, form, stop).interrupted
+        assert QUESTIONS[name].filled(insight, form).ask(insight, stop).interrupted

@@ -157,6 +157,14 @@ def metadata_of(declared: Any) -> Sequence[Any]:
     return [found for each in members for found in metadata_of(each)]
 
 
+def kind_of(declared: Any) -> Any:
+    """Return the type of a parameter without annotations, and without None."""
+    if get_origin(declared) is Annotated:
+        return declared.__origin__
+    members = [each for each in get_args(declared) if each is not type(None)]
+    return declared if get_origin(declared) is list or not members else kind_of(members[0])
+
+
 def default_of(parameter: FieldInfo) -> Any:
     """Return the default of a parameter; NODEFAULT if it has none."""
     return parameter.default if parameter.default_factory is NODEFAULT else parameter.default_factory()

@@ -41,6 +41,7 @@ class AskBalance(Question, frozen=True, kw_only=True):
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> balance.Balance:
         """Ask `Insight.balance`."""
+        progress("reading")
         if self.like is not None and self.objects:
             raise QuestionError("like and objects: expected one of them")
         key = None if self.like is None else pod_key(self.like, self.namespace)

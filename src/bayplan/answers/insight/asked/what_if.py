@@ -30,29 +30,57 @@ class CommonChanges(Question, frozen=True, kw_only=True):
     """Changes of a cluster, made in this order."""
 
     remove_nodes: Annotated[
-        list[Name], Meta(description="Nodes: names, or label selectors such as pool=web."), Option("--remove-node")
+        list[Name],
+        Meta(description="Nodes: names, or label selectors such as pool=web."),
+        Option("--remove-node", metavar="NODE", help="Remove a node; the controllers of its pods create them again."),
     ] = []
     add_nodes: Annotated[
-        list[Name], Meta(description="New nodes like another one.", examples=[["3xlike:node-a"]]), Option("--add-nodes")
+        list[Name],
+        Meta(description="New nodes like another one.", examples=[["3xlike:node-a"]]),
+        Option("--add-nodes", metavar="[Nx]like:NODE", help="Add nodes like another one, as in 3xlike:node-a."),
     ] = []
-    uncordon: Annotated[list[Name], Meta(description="Nodes."), Option("--uncordon")] = []
-    cordon: Annotated[list[Name], Meta(description="Nodes."), Option("--cordon")] = []
+    uncordon: Annotated[
+        list[Name], Meta(description="Nodes."), Option("--uncordon", metavar="NODE", help="Uncordon a node.")
+    ] = []
+    cordon: Annotated[
+        list[Name], Meta(description="Nodes."), Option("--cordon", metavar="NODE", help="Cordon a node.")
+    ] = []
     labels: Annotated[
-        list[tuple[Name, Name]], Meta(description="A node, and key=value, or key- to remove it."), Option("--label")
+        list[tuple[Name, Name]],
+        Meta(description="A node, and key=value, or key- to remove it."),
+        Option(
+            "--label",
+            metavar="NODE KEY=VALUE",
+            help="Label a node, as in node-a disk=ssd; disk- removes the label.",
+        ),
     ] = []
     taints: Annotated[
         list[tuple[Name, Name]],
         Meta(description="A node, and key=value:Effect; with - at the end to remove it."),
-        Option("--taint"),
+        Option(
+            "--taint",
+            metavar="NODE KEY=VALUE:EFFECT",
+            help="Taint a node, as in node-a gpu=yes:NoSchedule; gpu:NoSchedule- or gpu- removes the taint.",
+        ),
     ] = []
     delete_pods: Annotated[
-        list[PodName], Meta(description="Pods. Their controllers create them again."), Option("--delete-pod")
+        list[PodName],
+        Meta(description="Pods. Their controllers create them again."),
+        Option("--delete-pod", metavar="POD", help="Delete a pod; its controller creates it again."),
     ] = []
     scale: Annotated[
-        list[Name], Meta(description="Workloads.", examples=[["deployment/web=40"]]), Option("--scale")
+        list[Name],
+        Meta(description="Workloads.", examples=[["deployment/web=40"]]),
+        Option("--scale", metavar="TYPE/NAME=N", help="Scale a workload, as in deployment/web=40."),
     ] = []
     objects: Annotated[
-        ObjectList, Meta(description="New objects, with the pods of workloads."), Option("-f", file=FILE)
+        ObjectList,
+        Meta(description="New objects, with the pods of workloads."),
+        Option(
+            "-f",
+            file=FILE,
+            help="Add the objects of a manifest in YAML or JSON, of a folder of these, or - for standard input.",
+        ),
     ] = []
     namespace: Annotated[Namespace, Option("-n", about=("scale", "delete_pods", "objects"))] = "default"
 
@@ -79,9 +107,14 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
     name: ClassVar[str] = "what-if"
     example: ClassVar[Mapping[str, Any]] = {"addNodes": ["3xlike:node-a"]}
     narrowing = "make fewer changes"
-    replace_all: Annotated[bool, Meta(description="Whether placed pods are placed anew."), Option("--replace-all")] = (
-        False
-    )
+    replace_all: Annotated[
+        bool,
+        Meta(description="Whether placed pods are placed anew."),
+        Option(
+            "--replace-all",
+            help="Place all pods anew, but for those of DaemonSets, static pods and pods of other schedulers.",
+        ),
+    ] = False
     configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> what_if.WhatIf:

@@ -11,13 +11,21 @@ The command gets them by the names of the parameters. Those that all commands sh
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import click
 from msgspec import NODEFAULT, Meta
 from msgspec.structs import FieldInfo
 
-from bayplan.answers.insight.question_parameters import FILE, Option, Question, default_of, metadata_of, options_of
+from bayplan.answers.insight.question_parameters import (
+    FILE,
+    Option,
+    Question,
+    default_of,
+    kind_of,
+    metadata_of,
+    options_of,
+)
 from bayplan.faces.cli.insight.cluster_options import Command, with_options
 from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
 
@@ -52,7 +60,7 @@ def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], C
     default = default_of(parameter)
     if option.file == FILE:
         return manifests_option(text, parameter.name, required=default is NODEFAULT)
-    kind = _kind(parameter.type)
+    kind = kind_of(parameter.type)
     many = get_origin(kind) is list
     if not option.name:
         return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar)
@@ -67,12 +75,6 @@ def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], C
     elif many:
         (item,) = get_args(kind)
         settings |= {"multiple": True, "type": click.Choice(get_args(item)) if get_origin(item) is Literal else None}
+        if get_origin(item) is tuple:
+            settings |= {"nargs": len(get_args(item))}
     return click.option(option.name, parameter.name, **settings)
-
-
-def _kind(declared: Any) -> Any:
-    """The type of a parameter without annotations, and without None."""
-    if get_origin(declared) is Annotated:
-        return declared.__origin__
-    members = [each for each in get_args(declared) if each is not type(None)]
-    return declared if get_origin(declared) is list or not members else _kind(members[0])
