@@ -21,6 +21,17 @@ from bayplan.foundations.failures import shown
 _SUCCESS = Status(Code.SUCCESS)
 
 
+_SEQUENCES = (tuple, Sequence)
+"""A tuple is tried first, because it is what plugins pass, and the other test takes ten times as long."""
+
+
+def _are_statuses(values: Sequence[object]) -> bool:
+    for each in values:  # noqa: SIM110 # a third of the time of `all`
+        if not isinstance(each, Status):
+            return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Rejections:
     """The result of `filter_nodes`.
@@ -33,10 +44,11 @@ class Rejections:
 
     def __post_init__(self) -> None:
         """Check what a plugin has passed. Raises TypeError."""
-        if not isinstance(self.index, np.ndarray) or self.index.ndim != 1 or self.index.dtype.kind not in "iu":
-            raise TypeError(f"the index of Rejections is {shown(self.index)}, expected an array of integers")
-        if not isinstance(self.statuses, Sequence) or not all(isinstance(each, Status) for each in self.statuses):
-            raise TypeError(f"the statuses of Rejections are {shown(self.statuses)}, expected a tuple of Status")
+        index, statuses = self.index, self.statuses
+        if not isinstance(index, np.ndarray) or index.ndim != 1 or index.dtype.kind not in "iu":
+            raise TypeError(f"the index of Rejections is {shown(index)}, expected an array of integers")
+        if not isinstance(statuses, _SEQUENCES) or not _are_statuses(statuses):
+            raise TypeError(f"the statuses of Rejections are {shown(statuses)}, expected a tuple of Status")
 
     @classmethod
     def where(cls, mask: Bool, answer: Status | str) -> Rejections:
