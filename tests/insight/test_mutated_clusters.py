@@ -121,6 +121,9 @@ FAULTS = {
     "a priority class without a value": changed("PriorityClass", "high", "value", value=None),
     "a cron job whose template is a number": changed("CronJob", "nightly", "spec", "jobTemplate", value=7),
     "pods on a node that is gone": without("Node", "n1"),
+    "a workload without a spec": changed("StatefulSet", "db", "spec", value=None),
+    "a replica set without a spec": changed("ReplicaSet", "web-5d4", "spec", value=None),
+    "an owner reference that is null": changed("ReplicaSet", "web-5d4", "metadata", "ownerReferences", value=[None]),
     "a template of claims that is empty": changed("StatefulSet", "db", "spec", "volumeClaimTemplates", 0, value={}),
 }
 
@@ -135,6 +138,7 @@ def test_odd_object_leaves_all_questions_answered(insights, documents):
     assert answered(lambda: whole.diff(insight))
     assert answered(lambda: insight.what_if(CHANGES["place anew"]))
     assert answered(lambda: insight.what_if(CHANGES["change pods"]))
+    assert answered(lambda: insight.fit([FRESH, *MANIFESTS]))
 
 
 def test_object_of_another_form_is_left_out_with_its_reason():
@@ -143,3 +147,9 @@ def test_object_of_another_form_is_left_out_with_its_reason():
     (problem,) = insight.problems
     assert problem.startswith("CronJob default/nightly is left out: ")
     assert "spec.jobTemplate" in problem
+
+
+def test_workload_without_a_spec_is_left_out_with_its_reason():
+    insight = Insight(Snapshot.of(changed("ReplicaSet", "web-5d4", "spec", value=None)))
+
+    assert insight.problems == ["ReplicaSet default/web-5d4 is left out: spec is missing"]

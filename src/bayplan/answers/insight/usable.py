@@ -1,5 +1,7 @@
 """The objects of a snapshot that can be used: one that can't be decoded is left out, and costs nothing else.
 
+So is a workload without a spec, which no API server has: questions read workloads as documents.
+
 `Insight.problems` names those that were left out, one line each.
 """
 
@@ -9,6 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import msgspec
+
+from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.snapshots.reading import Documents
 from bayplan.answers.snapshots.snapshot import Snapshot, frozen
 from bayplan.core.api.kinds import POD, Kind
@@ -35,7 +40,8 @@ class UsableObjects:
         """Return a snapshot without its objects that can't be decoded."""
         for kind, objects in snapshot.documents.items():
             before = self._known.get(kind, _NONE)
-            if kind.model and kind is not POD and kind not in self.watched and objects is not before:
+            is_read = kind in WORKLOADS or (kind.model and kind is not POD and kind not in self.watched)
+            if is_read and objects is not before:
                 self._look_at(kind, before, objects)
         self._known = snapshot.documents
         return without(snapshot, self._left_out)
@@ -45,12 +51,31 @@ class UsableObjects:
             if before.get(key) is raw:
                 continue
             self._left_out.pop((kind, key), None)
-            try:
-                decode(kind.type, raw)
-            except ValueError as error:
-                reason = str(error).removeprefix(f"{kind.kind} {key}: ")
+            reason = "spec is missing" if kind in WORKLOADS and _lacks_spec(raw) else self._odd(kind, key, raw)
+            if reason:
                 self.problems.append(f"{kind.kind} {key} is left out: {reason}")
                 self._left_out[kind, key] = None
+
+    def _odd(self, kind: Kind, key: str, raw: bytes) -> str:
+        """Why an object can't be decoded; "" if it can, or if the world says so itself."""
+        if kind in self.watched:
+            return ""
+        try:
+            decode(kind.type, raw)
+        except ValueError as error:
+            return str(error).removeprefix(f"{kind.kind} {key}: ")
+        return ""
+
+
+class _Workload(msgspec.Struct):
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_workload = msgspec.json.Decoder(_Workload)
+
+
+def _lacks_spec(raw: bytes) -> bool:
+    return bytes(_workload.decode(raw).spec) == b"null"
 
 
 def without(snapshot: Snapshot, left_out: Iterable[Key]) -> Snapshot:
