@@ -136,6 +136,7 @@ def test_odd_object_leaves_all_questions_answered(insights, documents):
     assert answered(insight.explain_all)
     assert all(answered(lambda key=key: insight.explain(key)) for key in list(insight.world.pending))
     assert answered(lambda: whole.diff(insight))
+    assert answered(lambda: insight.diff(whole))
     assert answered(lambda: insight.what_if(CHANGES["place anew"]))
     assert answered(lambda: insight.what_if(CHANGES["change pods"]))
     assert answered(lambda: insight.fit([FRESH, *MANIFESTS]))

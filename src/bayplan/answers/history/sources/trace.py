@@ -199,7 +199,7 @@ def _read(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 with opened_parquet(pa, path) as file:
                     _check(path, file.schema_arrow.names)
-                    if beyond := too_large(file):
+                    if beyond := too_large(file, path):
                         raise HistoryError(f"{path} is no trace: {beyond}")
                     yield from enumerate(rows_in(pa, file), start=1)
             except pa.ArrowException as error:
