@@ -1,4 +1,4 @@
-"""The footer of a Parquet file says how many values there are; a damaged one is one line, and never ends the process."""
+"""The footer of a Parquet file says how many values it has; a damaged one is one line, and never ends the process."""
 
 import subprocess
 import sys
