@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from tests.support.tables import cases
 
+from bayplan.answers.history.format import HistoryError
 from bayplan.answers.history.parquet_footers import most_values
+from bayplan.answers.history.sources.trace import import_trace
 
 FLAT = pa.table({"arrival_seconds": [0.0, 1.0, 2.0], "requests": ["cpu=1", None, "cpu=2"], "gang": [True, None, False]})
 MAPS = pa.array([[("cpu", "1"), ("memory", "1Gi")], [], [("cpu", "2")] * 9], pa.map_(pa.string(), pa.string()))
@@ -62,3 +65,11 @@ def test_any_changed_byte_of_a_footer_is_one_line_at_most(tmp_path):
     ran = subprocess.run([sys.executable, "-c", _READ, tmp_path], capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stderr
+
+
+def test_text_whose_place_is_beyond_the_distinct_ones_is_one_line(tmp_path):
+    requests = pa.DictionaryArray.from_arrays(pa.array([7], pa.int32()), pa.array(["cpu=1"]), safe=False)
+    pq.write_table(pa.table({"arrival_seconds": [0.0], "requests": requests}), tmp_path / "a.parquet")
+
+    with pytest.raises(HistoryError, match=r"a\.parquet is truncated or damaged: .*indices"):
+        import_trace([tmp_path / "a.parquet"], tmp_path / "h")

@@ -51,9 +51,10 @@ def texts_of(column: Any, missing: str | None = "") -> list[Any]:
 
 
 def rows_in(pa: Any, file: Any) -> Iterator[dict[str, Any]]:
-    """The rows of an open Parquet file, with the values of each column by its name."""
+    """The rows of an open Parquet file, with the values of each column by its name. Raises pyarrow's ArrowException."""
     names = file.schema_arrow.names
     for batch in file.iter_batches(BATCH):
+        batch.validate(full=True)  # a text's place among the distinct ones may be any number
         columns = [
             texts_of(column, None) if pa.types.is_dictionary(column.type) else column.to_pylist()
             for column in batch.columns
