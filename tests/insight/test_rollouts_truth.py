@@ -108,7 +108,7 @@ def waiting(snapshot):
     return sorted(each.key for each in pods if not each.node_name and owner_of(each.object) == newest)
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", "8"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", "5"))))
 def test_helps_of_a_rollout_that_waits_lead_to_what_they_say(seed):
     rng = random.Random(seed)
     snapshot = in_virtual_time(rolling_out(rng))
