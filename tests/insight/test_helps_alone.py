@@ -1,9 +1,11 @@
 """A help is tried for its pod alone: the answer names a pending pod that could take the room first, if there is one."""
 
 import pytest
-from bayplan_documents import node, pod
+from bayplan_documents import node, pod, workload
 from tests.support.tables import cases
 
+from bayplan.answers.insight.answers import silent
+from bayplan.answers.insight.questions.rivals import tried_alone
 from bayplan.insight import Insight, Snapshot
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
@@ -37,6 +39,25 @@ def test_pod_that_could_take_the_room_is_named(objects, alone):
     assert found.alone == not_there.alone == alone
     assert ((TAKEN in found.text()), (TAKEN in not_there.text())) == (bool(alone), bool(alone))
     assert found.to_dict()["alone"] == not_there.to_dict()["alone"] == alone
+
+
+def test_change_of_a_workload_is_tried_with_its_other_pods():
+    """Both pods want the label; where it is gone from their template, that is so for both."""
+    owner = {"owner": ("ReplicaSet", "web")}
+    template = workload("ReplicaSet", "web", 2)
+    template["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    pods = [pod(name, cpu="2", **owner, **SSD) for name in ("p", "other")]
+    for each in pods:
+        each["metadata"] |= {"labels": {"app": "web"}, "uid": each["metadata"]["name"]}
+
+    insight = Insight(Snapshot.of([node("n1", "2"), template, *pods]))
+
+    helps = insight.explain("default/p").help
+    of_template = [each for each in helps if each.change.edits]
+    of_node = [each for each in helps if each.change.text.startswith("label n1")]
+    assert of_template
+    assert tried_alone(insight.world, insight.pod("default/p"), of_template, silent) == ""
+    assert tried_alone(insight.world, insight.pod("default/p"), of_node, silent) == TAKEN
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])

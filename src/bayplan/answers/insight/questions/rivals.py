@@ -9,6 +9,7 @@ from bayplan.answers.insight.answers import Progress, Stopped, listed, plural
 from bayplan.answers.insight.questions.change import Help, make
 from bayplan.answers.insight.questions.claim_templates import make_claims
 from bayplan.answers.insight.questions.new_objects import bind_claims
+from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
 from bayplan.core.cluster.pod_info import PodInfo
@@ -53,7 +54,12 @@ def _members(world: World, pod: PodInfo) -> Sequence[PodInfo]:
 
 
 def _taking_the_room(world: World, pod: PodInfo, found: Help, others: Sequence[PodInfo]) -> list[str]:
-    """The pods that are placed with a change, if the one that it is for isn't then: those on its node, or all."""
+    """The pods that are placed with a change, if the one that it is for isn't then: those on its node, or all.
+
+    A change of the pod's manifest is one of its workload, whose other pods were tried with it.
+    """
+    workload = workload_of(pod) if found.change.edits else ""
+    others = [each for each in others if not workload or workload_of(each) != workload]
     with world.trial():
         make(world, found.change)
         bind_claims(world, pod)
