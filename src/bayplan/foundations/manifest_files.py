@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,8 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
         )
     number = 1
     try:
-        for line, document in _documents(text):
-            yield line + 1, document
+        for first, document in _documents(text):
+            yield first + 1, document
             number += 1
     except yaml.MarkedYAMLError as error:
         # At the end of a file, the parsers disagree about the line.
@@ -207,7 +207,7 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
-_loader: Callable[[str], Any] = _Loader
+_loader: Any = _Loader
 
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser  # type: ignore[attr-defined] # the stubs do not export it

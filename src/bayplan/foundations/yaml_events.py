@@ -48,7 +48,7 @@ def values(events: Iterator[Event], resolvers: Resolvers) -> Iterator[tuple[int,
     for event in events:
         if isinstance(event, DocumentStartEvent):
             first = next(events)
-            yield first.start_mark.line, _value(first, events, scalar)
+            yield first.start_mark.line if first.start_mark else 0, _value(first, events, scalar)
 
 
 def _value(event: Event, events: Iterator[Event], scalar: Callable[[ScalarEvent], Any]) -> Any:
@@ -92,6 +92,7 @@ class _Mapping:
 
     def __init__(self) -> None:
         self.value: dict[Any, Any] = {}
+        self._key: Any = None
         self._waits = False
 
     def add(self, part: Any) -> None:
