@@ -22,7 +22,6 @@ from bayplan.core.api.kinds import (
     JOB,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
-    POD,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
@@ -59,7 +58,7 @@ class UsableObjects:
         """Return a snapshot without its objects that can't be decoded."""
         for kind, objects in snapshot.documents.items():
             before = self._known.get(kind, _NONE)
-            is_read = kind in _PARTS or (kind.model and kind is not POD and kind not in self.watched)
+            is_read = kind in _PARTS or (kind.model and kind not in self.watched)
             if is_read and objects is not before:
                 self._look_at(kind, before, objects)
         self._known = snapshot.documents
