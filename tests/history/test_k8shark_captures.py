@@ -162,3 +162,21 @@ def test_files_that_can_not_be_used_are_one_line(tmp_path: Path) -> None:
         archive.writestr("letter.txt", "dear")
     assert not is_k8shark(other)
     assert not is_k8shark(tmp_path)
+
+
+def problem_of(path: Path, folder: Path) -> str:
+    try:
+        import_k8shark(path, folder)
+    except HistoryError as error:
+        return str(error)
+    return ""
+
+
+def test_any_changed_byte_of_the_list_of_members_is_one_line_at_most(tmp_path: Path) -> None:
+    path = polled().save(tmp_path / "c.kshrk")
+    whole = path.read_bytes()
+    begin = whole.index(b"PK\x01\x02")
+    for position in (*range(begin, begin + 50), *range(begin + 50, len(whole), 7)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0xB0]) + whole[position + 1 :])
+        assert is_k8shark(path) in {True, False}
+        assert "\n" not in problem_of(path, tmp_path / f"h{position}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.support.commands import bayplan
+from tests.support.tables import cases
 
 from bayplan.answers.backtest.sample import write_sample
 from bayplan.answers.history.events import ObjectChanged, PodArrived, PodEnded
@@ -147,3 +148,30 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "pods and 24 nodes, 2026-03-02 00:00 to 2026-03-02 02:24 UTC" in result.output
     shown = CliRunner().invoke(main, ["history", "show", str(tmp_path / "h")])
     assert shown.output.startswith("synthesized from the sample cluster (synthetic)\n")
+
+
+ODD = {
+    "an owner that is a text": ("Pod", ("metadata", "ownerReferences"), ["odd"], "Pod shop/"),
+    "an owner without a kind": ("Pod", ("metadata", "ownerReferences"), [{"controller": True, "name": "web"}], ""),
+    "a pod whose spec is a number": ("Pod", ("spec",), 3, "Pod shop/"),
+    "a cron job without a template": ("CronJob", ("spec", "jobTemplate"), None, "CronJob shop/"),
+    "a template that is a number": ("Job", ("spec", "template"), 7, "Job shop/"),
+    "a deployment of many": ("Deployment", ("spec", "replicas"), "many", "Deployment shop/"),
+}
+
+
+@cases("kind, path, value, problem", ODD)
+def test_odd_object_costs_only_itself(
+    tmp_path: Path, kind: str, path: tuple[str, ...], value: object, problem: str
+) -> None:
+    documents = list(sample_snapshot().objects())
+    found = next(each for each in documents if each["kind"] == kind)
+    holder = found
+    for name in path[:-1]:
+        holder = holder[name]
+    holder[path[-1]] = value
+
+    _, problems = synthesize(Snapshot.of(documents), tmp_path / "h", Synthesis(days=0.1))
+
+    assert [line.startswith(problem) for line in problems] == [True] * bool(problem)
+    assert len(list(History.open(tmp_path / "h").rows())) > len(documents) - 10

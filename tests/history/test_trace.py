@@ -1,4 +1,5 @@
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ from tests.support.commands import bayplan
 from bayplan.answers.history.events import ObjectAdded, PodArrived
 from bayplan.answers.history.format import HistoryError
 from bayplan.answers.history.reading import History
+from bayplan.answers.history.sources import trace
 from bayplan.answers.history.sources.trace import BEGIN, import_trace
 from bayplan.core.api.kinds import NODE, custom_kind
 from bayplan.core.api.pod_groups import POD_GROUPS
@@ -64,6 +66,50 @@ def test_nodes_come_from_a_snapshot(tmp_path: Path) -> None:
     history, _ = imported(tmp_path, TRACE, snapshot=snapshot)
     assert list(history.start().of_kind(NODE)) == ["a"]
     assert not any("no nodes" in note for note in history.notes)
+
+
+def written(path: Path, *rows: str, heading: str = "arrival_seconds,requests,count") -> Path:
+    text = "\n".join((heading, *rows, ""))
+    if path.suffix == ".parquet":
+        pl.read_csv(text.encode()).write_parquet(path)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+@pytest.mark.parametrize("rows", [["0,cpu=1,6"], ["0,cpu=1,1"] * 6, ["0,cpu=1,2", "0,cpu=1,4"]])
+def test_trace_of_more_pods_than_the_limit_is_refused_before_it_is_read(
+    tmp_path: Path, name: str, rows: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / name, *rows)
+    import_trace([path], tmp_path / "h", most_pods=6)
+    assert sum(isinstance(event, PodArrived) for event in History.open(tmp_path / "h").events()) == 6
+    monkeypatch.setattr(trace, "_rows", None)
+    for paths, most in (([path], 5), ([path, path], 11)):
+        with pytest.raises(HistoryError, match=f"more than {most} pods: raise --most-pods, or split the trace"):
+            import_trace(paths, tmp_path / "other", most_pods=most)
+
+
+def test_million_rows_are_refused_in_little_memory(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", *["0,cpu=1"] * 1_000_000, heading="arrival_seconds,requests")
+    tracemalloc.start()
+    try:
+        with pytest.raises(HistoryError, match="more than 500,000 pods"):
+            import_trace([path], tmp_path / "h")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2**20
+
+
+def test_option_raises_the_limit(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "0,cpu=1,6")
+    command = ("history", "import", path, "--to", tmp_path / "h", "--most-pods")
+    assert "more than 5 pods" in bayplan(*command, 5, status=2).stderr
+    assert "6 pods" in bayplan(*command, 6).stdout
 
 
 @pytest.mark.parametrize("form", ["csv.gz", "parquet", "parquet with structs", "times"])

@@ -5,7 +5,7 @@ from collections import Counter
 
 from bayplan_documents import document, node, workload
 
-from bayplan.core.api.kinds import KINDS, NODE, POD, RESOURCE_QUOTA
+from bayplan.core.api.kinds import KINDS, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_QUOTA
 from bayplan.insight import Snapshot
 from bayplan.testing.in_memory import load, stored
 from bayplan_devcluster.controllers.daemonset import DaemonSetController
@@ -91,6 +91,10 @@ def restored(snapshot):
     return [each for each in snapshot.objects() if each["kind"] not in own]
 
 
+_IMMUTABLE = (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
+"""The kinds whose objects are deleted and created again."""
+
+
 async def carry_out(client, change):
     """Make a change that was found to help. A pod is created anew with its manifest: most of that can't change."""
     for key in change.delete:
@@ -104,6 +108,9 @@ async def carry_out(client, change):
             kept = ("labels", "name", "namespace")
             metadata = {field: made["metadata"][field] for field in kept if field in made["metadata"]}
             await client.create(POD, {**made, "metadata": metadata, "status": {}}, namespace)
+        elif known and kind in _IMMUTABLE:
+            await client.delete(kind, name, namespace)
+            load(client.server, {**made, "status": {}})
         elif known:
             changes = {"metadata": {"labels": made["metadata"].get("labels")}, "spec": made["spec"]}
             if kind is NODE:

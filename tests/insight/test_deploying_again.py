@@ -106,6 +106,7 @@ ROLLOUTS = {
     "surge needs room": (strategy(1, 0), "2", ["pending", "pending"]),
     "surge with room": (strategy(1, 0), "3", ["placed", "placed"]),
     "old pods go first": (strategy(0, 1), "2", ["placed", "placed"]),
+    "a pod that waits gets the room of the last old one": (strategy(2, 1), "2", ["placed", "placed"]),
     "recreate": ({"type": "Recreate"}, "2", ["placed", "placed"]),
 }
 

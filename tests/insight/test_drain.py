@@ -1,6 +1,7 @@
 """Where the pods of drained nodes go, and what keeps nodes from being drained."""
 
 import pytest
+from bayplan_documents import workload
 from small_manifests import budget, node, pod
 from tests.support.documents import of_kind
 from tests.support.tables import cases
@@ -90,7 +91,7 @@ def test_static_pods_stay():
 
 
 def test_pods_of_a_missing_daemon_set_need_force():
-    other = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "other", "namespace": "default"}}
+    other = workload("DaemonSet", "other", 1)
     objects = [node("a"), other, pod("log-1", "a", owner="DaemonSet")]
 
     refused = ask(objects, "a", ignore_daemonsets=True)

@@ -121,6 +121,12 @@ FAULTS = {
     "a priority class without a value": changed("PriorityClass", "high", "value", value=None),
     "a cron job whose template is a number": changed("CronJob", "nightly", "spec", "jobTemplate", value=7),
     "pods on a node that is gone": without("Node", "n1"),
+    "a workload without a spec": changed("StatefulSet", "db", "spec", value=None),
+    "a replica set without a spec": changed("ReplicaSet", "web-5d4", "spec", value=None),
+    "a template without a spec": changed("DaemonSet", "agent", "spec", "template", "spec", value=None),
+    "a claim without a spec": changed("PersistentVolumeClaim", "data-db-0", "spec", value=None),
+    "a volume without a spec": changed("PersistentVolume", "pv", "spec", value=None),
+    "an owner reference that is null": changed("ReplicaSet", "web-5d4", "metadata", "ownerReferences", value=[None]),
     "a template of claims that is empty": changed("StatefulSet", "db", "spec", "volumeClaimTemplates", 0, value={}),
 }
 
@@ -133,13 +139,29 @@ def test_odd_object_leaves_all_questions_answered(insights, documents):
     assert answered(insight.explain_all)
     assert all(answered(lambda key=key: insight.explain(key)) for key in list(insight.world.pending))
     assert answered(lambda: whole.diff(insight))
+    assert answered(lambda: insight.diff(whole))
     assert answered(lambda: insight.what_if(CHANGES["place anew"]))
     assert answered(lambda: insight.what_if(CHANGES["change pods"]))
+    assert answered(lambda: insight.fit([FRESH, *MANIFESTS]))
 
 
-def test_object_of_another_form_is_left_out_with_its_reason():
-    insight = Insight(Snapshot.of(changed("CronJob", "nightly", "spec", "jobTemplate", value=7)))
+LEFT_OUT = {
+    "another form": ("CronJob nightly spec.jobTemplate", 7, "spec.jobTemplate is no object"),
+    "a cron job without a template": (
+        "CronJob nightly spec.jobTemplate.spec",
+        None,
+        "spec.jobTemplate.spec is missing",
+    ),
+    "no spec": ("ReplicaSet web-5d4 spec", None, "spec is missing"),
+    "a template that is a text": ("Deployment web spec.template", "odd", "spec.template is no object"),
+    "another type": ("StatefulSet db spec.replicas", [], "Expected `int | null`, got `array` at spec.replicas"),
+    "a quota of another form": ("ResourceQuota quota spec.hard", 3, "Expected `object | null`, got `int` at spec.hard"),
+}
 
-    (problem,) = insight.problems
-    assert problem.startswith("CronJob default/nightly is left out: ")
-    assert "spec.jobTemplate" in problem
+
+@cases("where, value, reason", LEFT_OUT)
+def test_object_that_cannot_be_used_is_left_out_with_its_reason(where, value, reason):
+    kind, name, path = where.split()
+    insight = Insight(Snapshot.of(changed(kind, name, *path.split("."), value=value)))
+
+    assert insight.problems == [f"{kind} default/{name} is left out: {reason}"]

@@ -54,8 +54,14 @@ CRON_JOB = document(
 )
 
 
+def job(name, pods, **spec):
+    return document(
+        "Job", name, "batch/v1", spec={"parallelism": pods, "completions": pods, "template": TEMPLATE, **spec}
+    )
+
+
 def run(name, pods, condition="", **spec):
-    found = document("Job", name, "batch/v1", spec={"parallelism": pods, "completions": pods, **spec})
+    found = job(name, pods, **spec)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "nightly", "controller": True}
     found["metadata"]["ownerReferences"] = [owner]
     found["status"] = {"conditions": [{"type": condition, "status": "True"}]} if condition else {}
@@ -128,7 +134,7 @@ def run(name, pods, condition="", **spec):
         ),
         "suspended job": (
             "job/batch",
-            [document("Job", "batch", "batch/v1", spec={"parallelism": 4, "completions": 4, "suspend": True})],
+            [job("batch", 4, suspend=True)],
             4,
             "the job is suspended",
         ),
@@ -177,7 +183,7 @@ def test_an_unknown_reason_is_no_reason(asked, objects):
             "job/batch",
             [
                 {
-                    **document("Job", "batch", "batch/v1", spec={"parallelism": 4, "completions": 4}),
+                    **job("batch", 4),
                     "status": {"succeeded": 4, "conditions": [{"type": "Complete", "status": "True"}]},
                 }
             ],

@@ -5,7 +5,9 @@ What a running scheduler makes of broken plugins is in `tests/service/test_broke
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +17,16 @@ import pytest
 from tests.project.test_hostile_files import NODE, POD
 from tests.support.commands import bayplan
 from tests.support.tables import cases
+from tests.support.waiting import until
 
 from bayplan.answers.backtest.sample import write_sample
+from bayplan.client import ClusterAccess, HttpClient
 from bayplan.core.config import PluginLoadError
 from bayplan.core.config.plugin_files import load_plugins
-from bayplan.testing import BrokenContract, check_contract
+from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
+from bayplan.testing import BrokenContract, check_contract, make_node, make_pod
+from bayplan.testing.in_memory import load
+from bayplan_devcluster.apiserver import ApiServer
 
 RECORDING = Path(__file__).parents[1] / "data/recordings/version-2.tar"
 HEAD = """
@@ -279,6 +286,74 @@ def test_every_command_ends_with_what_is_known(tmp_path, cluster, history, caplo
     assert ended.exit_code in {0, 1, 2}
     assert ended.exception is None or isinstance(ended.exception, SystemExit)
     said(caplog, ended.output)
+
+
+def swept(folder: Path, history: Path) -> list[Any]:
+    """A sweep whose only choice, beside now, has the plugin of the folder."""
+    plan = {"histories": [str(history)], "candidates": {"plugins": [["policy.py"]]}}
+    (folder / "sweep.json").write_text(json.dumps(plan))
+    return ["sweep", folder / "sweep.json", "--to", folder / "runs", "--jobs", 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("an odd object", "returned an object of the type Odd"),
+        ("raises what is no Exception", "Base: oh"),
+        ("an odd signature", "in Sign failed"),
+        ("an odd post_filter", ""),
+    ],
+)
+def test_choice_of_a_sweep_with_a_broken_plugin_costs_only_itself(tmp_path, history, caplog, name, message):
+    method, body, _ = ANSWERS[name]
+    written(tmp_path, answering(method, body))
+
+    ended = bayplan(*swept(tmp_path, history))
+
+    lines = ended.stdout.splitlines()
+    assert any(line.startswith("now ") for line in lines), ended.output
+    assert message in ended.output
+    said(caplog, ended.output)
+
+
+def test_choice_of_a_sweep_names_a_file_that_is_no_plugin(tmp_path, history):
+    path = written(tmp_path, FILES["a name without a hash"][0])
+
+    ended = bayplan(*swept(tmp_path, history))
+
+    (note,) = (line for line in ended.stdout.splitlines() if line.startswith("note: "))
+    assert note.startswith(f"note: policy.py, auto: {path}: line ")
+    assert note.endswith("ValueError: no hash")
+
+
+@pytest.mark.parametrize("name", [None, "an odd object", "raises what is no Exception", "an odd signature"])
+async def test_shadow_with_a_broken_plugin_goes_on(tmp_path, capsys, caplog, name):
+    method, body, message = ANSWERS[name] if name else ("filter", "return None", "")
+    path = written(tmp_path, answering(method, body))
+    async with ApiServer() as server, HttpClient(ClusterAccess(server=server.url)) as client:
+        load(server, make_node("a", cpu="4"), make_node("b", cpu="8"))
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        options = ShadowOptions(kubeconfig=str(tmp_path / "kubeconfig"), output="lines", every=True, decisions=2)
+        run = ShadowRun(read_contenders((), (), (str(path),), None), options)
+        running = asyncio.create_task(run.run())
+        seen = await until(lambda: re.search(".*Comparing.*", capsys.readouterr().err, re.DOTALL))
+        for pod in ("one", "two"):
+            load(server, make_pod(pod, cpu="1"))
+            await client.bind("default", pod, "b")
+        await asyncio.wait_for(running, 20)
+
+    out, err = capsys.readouterr()
+    assert sum(each.number for each in run.record.tally.counts) == 2
+    assert message in said(caplog, seen[0] + out + err)
+
+
+def test_shadow_names_a_file_that_is_no_plugin(tmp_path):
+    path = written(tmp_path, FILES["a name without a hash"][0])
+
+    ended = bayplan("shadow", "--kubeconfig", "none", "--plugin", path, status=2)
+
+    assert f"{path}: line " in ended.stderr
+    assert "ValueError: no hash" in ended.stderr
 
 
 @pytest.mark.parametrize("command", ["why-not", "simulate", "compare", "replay", "extender", "run"])

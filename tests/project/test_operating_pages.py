@@ -17,9 +17,9 @@ from bayplan.faces.cli import main
 
 ROOT = Path(__file__).parents[2]
 NEEDED = {
-    "bayplan run": "a cluster",
-    "bayplan cluster": "ports; tests/cli/test_cluster_*.py run it",
-    "bayplan extender": "a port; tests/extender/test_extender_server_command.py runs it",
+    "bayplan run": "a cluster; test_cluster_pages.py runs it",
+    "bayplan cluster": "ports; test_cluster_pages.py runs it",
+    "bayplan extender": "a port; test_cluster_pages.py runs it",
     "bayplan demo": "a terminal; tests/cli/demo run it",
     "kubectl": "a cluster",
     "docker": "a daemon",

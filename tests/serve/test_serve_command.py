@@ -73,15 +73,17 @@ from bayplan import filter_plugin
 
 @filter_plugin
 def greedy(pod, node):
-    return len(bytearray(8 * 2**30)) and None
+    return len(bytearray(GIB * 2**30)) and None
 """
 
 
-async def test_plugin_that_takes_all_memory_costs_its_pods(file, tmp_path):
-    """8 GiB of zeros are addresses only, so that the test takes no memory without the limit, either."""
+@pytest.mark.parametrize(("gib", "options"), [(8, ()), (2, ("--memory", "1024"))])
+async def test_plugin_that_takes_all_memory_costs_its_pods(file, tmp_path, gib, options):
+    """GiB of zeros are addresses only, so that the test takes no memory without the limit, either."""
     plugin, token_file = tmp_path / "greedy.py", tmp_path / "token"
-    plugin.write_text(GREEDY)
-    with running("--from", file, "--plugin", str(plugin), "--token-file", str(token_file)) as (_, url, _):
+    plugin.write_text(GREEDY.replace("GIB", str(gib)))
+    given = ("--from", file, "--plugin", str(plugin), "--token-file", str(token_file), *options)
+    with running(*given) as (_, url, _):
         async with aiohttp.ClientSession() as session:
             client = Client(session, url, token_file.read_text().strip())
             assert "MemoryError" in json.dumps(await client.ask("explain", pod="big-0"))

@@ -80,6 +80,24 @@ async def test_page_serve_and_assistants_read_the_lease_when_they_are_asked(tmp_
             assert [source.version for source in (page, program, model)] == versions
 
 
+async def test_transaction_has_the_leases_of_its_beginning(tmp_path):
+    async with cluster(tmp_path) as (client, _), served_programs(ClusterSource(client)) as caller:
+
+        async def begin():
+            return f"/v1/transactions/{(await caller.call('POST', '/v1/transactions', {}, 201))['id']}"
+
+        async def text(path):
+            return (await caller.call("POST", f"{path}/questions/doctor", {}))["schedulers"][0]["text"]
+
+        early = await begin()
+        assert ALIVE in await text(early)
+        await renew(client, minutes=9)
+        late = await begin()
+        assert DEAD in await text(late)
+        await caller.call("POST", f"{early}/change", {"addNodes": ["1xlike:a"]})
+        assert ALIVE in await text(early)
+
+
 async def test_leases_are_not_older_than_the_time_of_their_snapshot(tmp_path):
     async with cluster(tmp_path) as (client, _):
         source = ClusterSource(client)

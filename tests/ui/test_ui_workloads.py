@@ -33,6 +33,7 @@ def member(name, number, namespace="default", ready=True, **options):
 
 def workload(kind, name, namespace="default", api="apps/v1", **fields):
     metadata = {"name": name, "namespace": namespace}
+    fields["spec"] = {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}, **fields["spec"]}
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **fields}
 
 
@@ -187,7 +188,10 @@ async def test_cron_job_wants_what_its_jobs_want():
         controlled(pod("nightly-29000000-x", node="a"), "Job", "nightly-29000000"),
         controlled(pod("by-hand-x", node="a"), "Job", "by-hand"),
     ]
-    cron_jobs = (workload("CronJob", name, api="batch/v1", spec={}) for name in ("nightly", "weekly"))
+    template = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}
+    cron_jobs = (
+        workload("CronJob", name, api="batch/v1", spec={"jobTemplate": template}) for name in ("nightly", "weekly")
+    )
     page = await page_of("/workloads", node("a"), *cron_jobs, *jobs, *own)
 
     assert "nightly cronjob default 2 0 1 0 1" in page.text

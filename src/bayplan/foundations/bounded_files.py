@@ -13,6 +13,7 @@ import gzip
 import io
 import os
 import stat
+import struct
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -130,6 +131,17 @@ def drained(stream: IO[bytes], allowance: Allowance) -> bytes:
         allowance.take(len(part))
         parts.append(part)
     return b"".join(parts)
+
+
+@contextmanager
+def opened_zip(path: Path) -> Iterator[ZipFile]:
+    """An open ZIP archive. Raises BadZipFile, also where its list of members can't be read, and OSError."""
+    try:
+        archive = ZipFile(path)
+    except (NotImplementedError, ValueError, struct.error) as error:  # a later version, a place, a name
+        raise BadZipFile(str(error)) from None
+    with archive:
+        yield archive
 
 
 def read_member(archive: ZipFile, name: str, allowance: Allowance) -> bytes:

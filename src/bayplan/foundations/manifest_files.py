@@ -5,7 +5,8 @@ from __future__ import annotations
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
 from bayplan.foundations.bounded_files import UnusableFileError, read_whole
+from bayplan.foundations.yaml_events import DeepYaml, UncommonYaml, values
 
 _SUGGESTION = ": pass JSON, which is read many times as fast"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -95,26 +97,47 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
             f"{name} has more than {MOST_DOCUMENTS:,} documents: pass JSON, which is read many times as fast"
         )
     number = 1
-    has_aliases = "&" in text and "*" in text
     try:
-        loader = _loader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            if node is not None:
-                if has_aliases and _values(node, {}) > MOST_VALUES:
-                    raise ManifestError(f"{name}, document {number}: its aliases expand to too many values")
-                yield node.start_mark.line + 1, loader.construct_document(node)
+        for first, document in _documents(text):
+            yield first + 1, document
             number += 1
     except yaml.MarkedYAMLError as error:
         # At the end of a file, the parsers disagree about the line.
         line = min(error.problem_mark.line + 1, len(text.splitlines())) if error.problem_mark else "?"
         raise ManifestError(f"{name}, document {number} (line {line}): not valid YAML: {error.problem}") from error
-    except RecursionError as error:
+    except (RecursionError, DeepYaml) as error:
         raise ManifestError(f"{name}, document {number}: nested too deeply") from error
+    except _ManyValues as error:
+        raise ManifestError(f"{name}, document {number}: its aliases expand to too many values") from error
     except yaml.YAMLError as error:
         raise ManifestError(f"{name}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
     except (ValueError, ArithmeticError, LookupError, TypeError, binascii.Error) as error:  # of tags, such as !!int
         raise ManifestError(f"{name}, document {number}: a value is not of the type that it names: {error}") from error
+
+
+def _documents(text: str) -> Iterator[tuple[int, Any]]:
+    """The documents of YAML with their first lines, counted from 0; after an uncommon one, all with a loader."""
+    done = 0
+    try:
+        for found in values(yaml.parse(text, Loader=_loader), _Loader.yaml_implicit_resolvers):
+            yield found
+            done += 1
+    except UncommonYaml:
+        yield from islice(_loaded(text), done, None)
+
+
+def _loaded(text: str) -> Iterator[tuple[int, Any]]:
+    has_aliases = "&" in text and "*" in text
+    loader = _loader(text)
+    while loader.check_node():
+        node = loader.get_node()
+        if has_aliases and _values(node, {}) > MOST_VALUES:
+            raise _ManyValues
+        yield node.start_mark.line, loader.construct_document(node)
+
+
+class _ManyValues(Exception):
+    """The aliases of a document expand to too many values."""
 
 
 def _json_documents(text: str) -> list[tuple[int, Any]] | None:
@@ -184,7 +207,7 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
-_loader: Callable[[str], Any] = _Loader
+_loader: Any = _Loader
 
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser  # type: ignore[attr-defined] # the stubs do not export it

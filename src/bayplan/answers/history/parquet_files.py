@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bayplan.answers.history.parquet_footers import most_values
 from bayplan.foundations.bounded_files import MOST_ROWS
 
 BATCH = 10_000
@@ -27,17 +28,17 @@ def opened_parquet(pa: Any, path: Path) -> Iterator[Any]:
         yield file
 
 
-def too_large(file: Any) -> str:
+def too_large(file: Any, path: Path) -> str:
     """Why an open Parquet file is too large to read it; "" if it isn't. A row may have lists of any length."""
     head = file.metadata
     if head.num_rows > MOST_ROWS:
         return f"it has {head.num_rows:,} rows, and this Bayplan reads up to {MOST_ROWS:,}"
-    groups = [head.row_group(number) for number in range(head.num_row_groups)]
-    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
-    values = max((each.num_values for each in columns), default=0)
+    values = most_values(path)
+    if values is None:
+        return "it is truncated or damaged: its footer can't be read"
     if values > MOST_ROWS:
         return f"a column has {values:,} values, and this Bayplan reads up to {MOST_ROWS:,}"
-    size = sum(group.total_byte_size for group in groups)
+    size = sum(head.row_group(number).total_byte_size for number in range(head.num_row_groups))
     if size > _MOST_BYTES:
         return f"it has {size / 2**20:,.0f} MiB when it is read: more than {_MOST_BYTES / 2**20:,.0f}"
     return ""
@@ -50,9 +51,10 @@ def texts_of(column: Any, missing: str | None = "") -> list[Any]:
 
 
 def rows_in(pa: Any, file: Any) -> Iterator[dict[str, Any]]:
-    """The rows of an open Parquet file, with the values of each column by its name."""
+    """The rows of an open Parquet file, with the values of each column by its name. Raises pyarrow's ArrowException."""
     names = file.schema_arrow.names
     for batch in file.iter_batches(BATCH):
+        batch.validate(full=True)  # a text's place among the distinct ones may be any number
         columns = [
             texts_of(column, None) if pa.types.is_dictionary(column.type) else column.to_pylist()
             for column in batch.columns

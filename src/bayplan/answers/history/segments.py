@@ -204,7 +204,7 @@ def _parquet_problem(folder: Path, number: int) -> str:
 def _file_problem(pa: Any, path: Path, schema: Any) -> str:
     try:
         with opened_parquet(pa, path) as file:
-            if beyond := too_large(file):
+            if beyond := too_large(file, path):
                 return beyond
             found = file.schema_arrow
             metadata = {

@@ -11,9 +11,9 @@ from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, pl
 from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
-from bayplan.answers.insight.usable import UsableObjects, without
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import Snapshot, flattened
+from bayplan.answers.snapshots.usable import UsableObjects, without
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
@@ -95,7 +95,7 @@ class Insight:
         self.limits = limits
         self.seed = seed
         self.world = World(configuration, plugins, self.gates, seed=seed)
-        self._usable = UsableObjects({NODE, *self.world.handle.watched})
+        self._usable = UsableObjects({NODE, POD, *self.world.handle.watched})
         self._given: Snapshot | None = None
         self.move(snapshot)
 

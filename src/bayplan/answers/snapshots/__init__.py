@@ -6,11 +6,12 @@
     snapshot.save("cluster.bayplan", redact=True)       # a file without the names of its owner
 
 Start at `snapshot.py`. Every source (`cluster.py`, `files.py`, `archive.py`, `dev_cluster.py`) returns a `Reading`
-(`reading.py`) of documents (`documents.py`). `rights.py` has the kinds that a snapshot has, and what it costs if one
-can't be read. `served.py` follows a cluster by list and watch. `redaction/` replaces names.
+(`reading.py`) of documents (`documents.py`). `usable.py` leaves out objects that can't be read. `rights.py` has the
+kinds that a snapshot has, and what it costs if one can't be read. `served.py` follows a cluster by list and watch.
+`redaction/` replaces names.
 
 Other packages use `archive`, `cluster`, `documents`, `exports`, `lacking`, `objects`, `older_versions`, `reading`,
-`redaction`, `rights`, `served`, `snapshot`.
+`redaction`, `rights`, `served`, `snapshot`, `usable`.
 """
 
 from typing import TYPE_CHECKING

@@ -14,7 +14,7 @@ import click
 from bayplan.faces.cli.insight.answering import show
 from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_version, with_options
 from bayplan.faces.cli.insight.messages import errors_reported, fail
-from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
+from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind, memory_option
 from bayplan.foundations.file_replacement import replace_text
 from bayplan.foundations.lazy import on_use
 
@@ -48,14 +48,7 @@ LIMITS = (
         metavar="N",
         help="The longest that one call of your own plugins may take.",
     ),
-    click.option(
-        "--memory",
-        type=click.IntRange(64),
-        default=4096,
-        show_default=True,
-        metavar="MIB",
-        help="The most memory that a simulation with your own plugins may take.",
-    ),
+    memory_option("The most memory that a simulation with your own plugins may take."),
 )
 
 _OPTIONS = (

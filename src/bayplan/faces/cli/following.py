@@ -112,10 +112,15 @@ async def check_readable(client: HttpClient, *kinds: Kind) -> None:
             fail(f"cannot read the {kind.plural} of {client.access.server}: {error}")
 
 
+def limit_plugins(followed: Followed) -> None:
+    """Give a process that calls plugins of the user its limit of memory."""
+    if followed.plugins:
+        limited.limit_memory(followed.memory)
+
+
 async def followed_source(followed: Followed, insight: Insight, stack: AsyncExitStack) -> Source:
     """Return the source that the options name. A process that calls plugins of the user has a limit of memory."""
-    if followed.plugins:
-        limited.limit_memory()
+    limit_plugins(followed)
     source = followed.source
     if followed.moment is not None:
         with reporting(f"Reading {source.path}"):

@@ -57,6 +57,12 @@ def history() -> None:
     type=_EXISTING,
     help="What is known of the cluster otherwise, such as its nodes: a saved snapshot, or files of objects.",
 )
+@click.option(
+    "--most-pods",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The most pods of a trace; one with more is refused.  [default: 500,000]",
+)
 @click.option("--prometheus", "url", metavar="URL", help="Read the metrics of kube-state-metrics from this server.")
 @click.option("--since", metavar="TIME", default="7d", show_default=True, help="With --prometheus: 12h, 7d, or a time.")
 @click.option("--until", metavar="TIME", default="0s", help="With --prometheus: as --since. Default: now.")
@@ -67,6 +73,7 @@ def import_(
     files: Sequence[Path],
     folder: Path,
     snapshot_file: Path | None,
+    most_pods: int | None,
     url: str | None,
     since: str,
     until: str,
@@ -100,9 +107,11 @@ def import_(
             manifest, problems = recorded.import_recording(files[0], folder)
         elif url is not None:
             manifest, problems = _from_prometheus(url, folder, since, until, headers, snapshot)
+        elif traces:
+            most = trace.MOST_PODS if most_pods is None else most_pods
+            manifest, problems = trace.import_trace(files, folder, snapshot=snapshot, most_pods=most)
         else:
-            make = trace.import_trace if traces else audit.import_audit
-            manifest, problems = make(files, folder, snapshot=snapshot)
+            manifest, problems = audit.import_audit(files, folder, snapshot=snapshot)
         _report(manifest, folder, problems)
 
 

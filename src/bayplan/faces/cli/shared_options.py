@@ -62,3 +62,10 @@ PYTHON_FILE = FilesOfKind("file", ".py")
 def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option --plugin with a help text."""
     return click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE[:NAME]", type=PYTHON_FILE, help=text)
+
+
+def memory_option(help_text: str) -> Callable[[Any], Any]:
+    """Return the option for the most memory of a process that calls plugins of the user."""
+    return click.option(
+        "--memory", type=click.IntRange(64), default=4096, show_default=True, metavar="MIB", help=help_text
+    )

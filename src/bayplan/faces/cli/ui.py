@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.faces.cli.following import address_option, followed_source, listening, port_option, stop_signal
+from bayplan.faces.cli.following import (
+    address_option,
+    followed_source,
+    limit_plugins,
+    listening,
+    port_option,
+    stop_signal,
+)
 from bayplan.faces.cli.insight.cluster_options import version_option
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options, settings_option
 from bayplan.faces.cli.insight.messages import fail
@@ -76,6 +83,7 @@ async def _ui(
         if moments is None:
             source = await followed_source(followed, answering, stack)
         else:
+            limit_plugins(followed)
             source = moments.of(moments.first_shown)
             await _check(source)
         with listening(address, port):

@@ -138,7 +138,8 @@ class TransactionOperations:
     # Beginning and ending
 
     async def _begin(self, call: Call) -> web.Response:
-        snapshot = await ready(self._asking)
+        await ready(self._asking)
+        snapshot = await self._asking.source.with_leases()  # which are then as old as all else in the transaction
         if len(self._open) >= MOST:
             message = f"{MOST} transactions are open: end one of them, or wait until the time of one is over"
             raise ServeError(HTTPStatus.TOO_MANY_REQUESTS, message)

@@ -22,7 +22,7 @@ from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT, VersionedObjects
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, Kind
-from bayplan.foundations.bounded_files import Allowance, UnusableFileError, drained, is_dense, read_member
+from bayplan.foundations.bounded_files import Allowance, UnusableFileError, drained, is_dense, opened_zip, read_member
 
 VERSION = 2
 """The newest version of the format that is read."""
@@ -69,7 +69,7 @@ def is_k8shark(path: Path) -> bool:
         with path.open("rb") as file:
             if file.read(len(_ENCRYPTED)) == _ENCRYPTED:
                 return True
-        with zipfile.ZipFile(path) as archive:
+        with opened_zip(path) as archive:
             return f"{_ROOT}/metadata.json" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
@@ -82,7 +82,7 @@ def import_k8shark(path: Path, folder: Path, *, snapshot: Snapshot | None = None
     """
     problems = Problems()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened_zip(path) as archive:
             capture = _Capture(path, archive, problems)
             objects = VersionedObjects(capture.metadata.captured_at, problems, snapshot)
             following = _Versions(objects)

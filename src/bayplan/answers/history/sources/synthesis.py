@@ -25,6 +25,7 @@ from bayplan.answers.history.sources.arrivals import Arrivals, at_begin
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.writing import write_history
 from bayplan.answers.snapshots import Snapshot
+from bayplan.answers.snapshots.usable import UsableObjects
 from bayplan.core.api.kinds import CRON_JOB, JOB, NODE, POD
 from bayplan.core.expansion.cron_schedule import InvalidSchedule, parse
 
@@ -56,8 +57,12 @@ def synthesize(snapshot: Snapshot, folder: Path, synthesis: Synthesis) -> tuple[
 
     It depends on the arguments only. `begin`: by default the midnight before the snapshot. Raises HistoryError.
     """
+    usable = UsableObjects(())
+    snapshot = usable.of(snapshot)
     begin = (snapshot.taken or _BEGIN).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     maker = _Maker(snapshot, synthesis, begin)
+    for problem in usable.problems:
+        maker.problems.add(problem)
     if not snapshot.of_kind(NODE) and not snapshot.of_kind(POD):
         raise HistoryError(f"{snapshot.source or 'the snapshot'} has no nodes and no pods: nothing can be made up")
     changes = [*at_begin(snapshot, maker.following, begin), *maker.changes()]
@@ -128,9 +133,7 @@ class _Maker:
     def _workloads(self) -> Iterator[_Workload]:
         found: dict[str, _Workload] = {}
         for key, pod in _documents(self._snapshot, POD):
-            owner = next(
-                (each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")), None
-            )
+            owner = next((each for each in _owners(pod) if each.get("controller")), None)
             if owner is None or (pod.get("status") or {}).get("phase") in TERMINATED:
                 continue
             namespace = key.rpartition("/")[0]
@@ -189,8 +192,7 @@ class _Maker:
                 return
             spec = {**(document.get("spec") or {}), "replicas": replicas}
             yield from self.following.put(kind, {**document, "spec": spec}, time)
-            owners = document["metadata"].get("ownerReferences") or ()
-            owner = next((each for each in owners if each.get("controller")), {})
+            owner = next((each for each in _owners(document) if each.get("controller")), {})
 
     def _roll_out(self, workload: _Workload, living: list[str], time: datetime, number: int) -> Iterator[HistoryChange]:
         """Replace all pods one after the other, before the next step."""
@@ -332,9 +334,16 @@ def _durations(snapshot: Snapshot) -> Mapping[str, list[float]]:
     return found
 
 
+def _owners(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The owner references of an object, without those that name nothing."""
+    found = document["metadata"].get("ownerReferences")
+    known = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [each for each in known if isinstance(each.get("kind"), str) and isinstance(each.get("name"), str)]
+
+
 def _cron_job_of(key: str, job: dict[str, Any]) -> str:
     """The key of the CronJob that a Job is from; "" if it isn't from one."""
-    for owner in job["metadata"].get("ownerReferences") or ():
+    for owner in _owners(job):
         if owner.get("kind") == "CronJob":
             return f"{key.rpartition('/')[0]}/{owner.get('name')}"
     return ""

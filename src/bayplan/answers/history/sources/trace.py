@@ -9,6 +9,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
@@ -36,8 +37,8 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """The begin of a trace whose arrivals are seconds."""
 MOST = 1_000_000
 """The most pods of one row."""
-_MOST_PODS = 5_000_000
-"""The most pods of a trace."""
+MOST_PODS = 500_000
+"""The most pods of a trace, unless the caller says another number. Each takes 3 KB while the history is made."""
 _LONGEST_LINE = 2**20
 _LATEST = (LAST_TIME - BEGIN).total_seconds()
 
@@ -83,16 +84,18 @@ def is_trace(path: Path) -> bool:
 
 
 def import_trace(
-    paths: Iterable[Path], folder: Path, *, snapshot: Snapshot | None = None
+    paths: Iterable[Path], folder: Path, *, snapshot: Snapshot | None = None, most_pods: int = MOST_PODS
 ) -> tuple[HistoryManifest, list[str]]:
     """Write the history of traces to a folder. Returns its manifest, and the faults of the trace, one line each.
 
-    `snapshot`: the nodes and everything else but the pods of the trace. Raises HistoryError.
+    `snapshot`: the nodes and everything else but the pods of the trace. `most_pods`: a trace with more is refused
+    before its rows are read. Raises HistoryError.
     """
     problems = Problems()
     files = list(paths)
+    _check_size(files, most_pods)
     names: Counter[str] = Counter()
-    found = list(_limited(row for path in files for row in _rows(path, names, problems)))
+    found = [row for path in files for row in _rows(path, names, problems)]
     if not found:
         lines = list(problems.lines())
         raise HistoryError("there is no pod in the trace" + (f": {lines[0]}" if lines else ""))
@@ -117,13 +120,37 @@ def import_trace(
     return manifest, list(problems.lines())
 
 
-def _limited(rows: Iterable[_Pods]) -> Iterator[_Pods]:
+def _check_size(paths: Iterable[Path], most: int) -> None:
+    """Count the pods of traces. Raises HistoryError if they are too many."""
     pods = 0
-    for row in rows:
-        pods += row.count
-        if pods > _MOST_PODS:
-            raise HistoryError(f"the trace has more than {_MOST_PODS:,} pods: split it into several")
-        yield row
+    for path in paths:
+        for count in _counts(path):
+            pods += count
+            if pods > most:
+                raise HistoryError(f"the trace has more than {most:,} pods: raise --most-pods, or split the trace")
+
+
+def _counts(path: Path) -> Iterator[int]:
+    """The pods of the rows of a file. A row with an odd count counts as one: it will be left out."""
+    if path.suffix.lower() == ".parquet":
+        for _, found in _read(path):
+            yield _count(found.get("count"))
+        return
+    with _opened(path) as lines:
+        reader = csv.reader(lines, strict=True)
+        names = next(reader, [])
+        _check(path, names)
+        place = names.index("count") if "count" in names else None
+        for row in reader:
+            yield 1 if place is None or place >= len(row) else _count(row[place])
+
+
+def _count(value: Any) -> int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 1
+    return int(number) if 1 <= number <= MOST else 1
 
 
 def _moment(arrival: float | datetime, begin: datetime) -> datetime:
@@ -193,38 +220,46 @@ def _rows(path: Path, names: Counter[str], problems: Problems) -> Iterator[_Pods
 
 def _read(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a file as they are, with their numbers: lines of a CSV file with its heading."""
+    if path.suffix.lower() == ".parquet":
+        yield from _read_parquet(path)
+        return
+    with _opened(path) as lines:
+        reader = csv.DictReader(lines, strict=True)
+        _check(path, reader.fieldnames or ())
+        for row in reader:
+            yield reader.line_num, row
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    pa = import_pyarrow()
     try:
-        if path.suffix.lower() == ".parquet":
-            pa = import_pyarrow()
-            try:
-                with opened_parquet(pa, path) as file:
-                    _check(path, file.schema_arrow.names)
-                    if beyond := too_large(file):
-                        raise HistoryError(f"{path} is no trace: {beyond}")
-                    yield from enumerate(rows_in(pa, file), start=1)
-            except pa.ArrowException as error:
-                raise HistoryError(f"{path} is truncated or damaged: {error}") from None
-            return
-        with path.open("rb") as raw:
-            if path.suffix.lower() != ".gz":
-                yield from _lines(path, raw)
-                return
-            with inflating(str(path), raw, Allowance(str(path), path.stat().st_size)) as file:
-                yield from _lines(path, file)
+        with opened_parquet(pa, path) as file:
+            _check(path, file.schema_arrow.names)
+            if beyond := too_large(file, path):
+                raise HistoryError(f"{path} is no trace: {beyond}")
+            yield from enumerate(rows_in(pa, file), start=1)
+    except pa.ArrowException as error:
+        raise HistoryError(f"{path} is truncated or damaged: {error}") from None
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a CSV file. In the context, every fault of it is a HistoryError."""
+    try:
+        with ExitStack() as stack:
+            file: BinaryIO = stack.enter_context(path.open("rb"))
+            if path.suffix.lower() == ".gz":
+                allowance = Allowance(str(path), path.stat().st_size)
+                file = stack.enter_context(inflating(str(path), file, allowance))
+            yield _short(path, stack.enter_context(TextIOWrapper(file, "utf-8", newline="")))
     except UnusableFileError as error:
         raise HistoryError(str(error)) from None
     except (csv.Error, UnicodeDecodeError, EOFError) as error:
         raise HistoryError(f"{path}: not a CSV file: {error}") from None
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
-
-
-def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    with TextIOWrapper(file, "utf-8", newline="") as text:
-        reader = csv.DictReader(_short(path, text), strict=True)
-        _check(path, reader.fieldnames or ())
-        for row in reader:
-            yield reader.line_num, row
 
 
 def _short(path: Path, text: TextIOWrapper) -> Iterator[str]:

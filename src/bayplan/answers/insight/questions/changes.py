@@ -148,6 +148,8 @@ def _made(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Ch
                 each.node(document)
         changed.append(document)
     created = {(each["kind"], each["metadata"]["name"]): each for remedy in remedies for each in remedy.apply}
+    if edits and _is_created_anew(pod, changed[0]) and any(_is_made_for(pod, each) for each in created.values()):
+        return Change("")  # what was made for the pod goes with it
     texts = list(dict.fromkeys(each.text for each in remedies if each.text))
     parts = frozenset(texts)
     gone = tuple(dict.fromkeys(key for each in remedies for key in each.delete))
@@ -155,6 +157,21 @@ def _made(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Ch
         there = all(any(other.key == key for other in node.pods) for key in gone)
         texts.append(f"delete {_pods(gone)}{f' on {node.name}' if there else ''}")
     return Change(" and ".join(texts), (*created.values(), *changed), gone, parts.union(gone), edits=edits)
+
+
+_IN_PLACE = {"schedulingGates", "tolerations"}
+"""The fields of a pending pod's spec that can be changed as the remedies change them: less of them, or more."""
+
+
+def _is_created_anew(pod: PodInfo, changed: Mapping[str, Any]) -> bool:
+    """Whether the API server refuses a changed spec of a pod, so that the pod is deleted and created."""
+    before, after = pod_document(pod)["spec"], changed["spec"]
+    return any(before.get(name) != after.get(name) for name in {*before, *after} - _IN_PLACE)
+
+
+def _is_made_for(pod: PodInfo, document: Mapping[str, Any]) -> bool:
+    """Whether an object belongs to a pod, such as a claim that was made from a template."""
+    return any(each.get("uid") == pod.uid for each in document["metadata"].get("ownerReferences") or ())
 
 
 def _new_nodes(

@@ -69,7 +69,8 @@ class Deployment:
         """Create pods, and schedule them."""
         world, new = self._world, list[PodInfo]()
         for key in keys:
-            world.add(POD, *self._documents[key])
+            if key not in world.pending:  # it has come already, and waits for the room of pods that are gone now
+                world.add(POD, *self._documents[key])
             pod = world.pod(key)
             if pod is None:
                 continue
@@ -83,7 +84,7 @@ class Deployment:
         )
 
     def _next(self) -> list[str]:
-        """Remove the pods that rollouts let go now, and return those that come now."""
+        """Remove the pods that rollouts let go now, and return those that come now, or may have room now."""
         return [key for rollout in self._rollouts for key in self._step(rollout)]
 
     def _step(self, rollout: _Progress) -> list[str]:
@@ -93,6 +94,7 @@ class Deployment:
             return self._next_one(rollout)
         placed = sum(self._is_placed(key) for key in rollout.created)
         available = placed + sum(self._runs(key) for key in rollout.leaving)
+        before = len(rollout.leaving)
         for key in list(rollout.leaving):
             runs = self._runs(key)
             if runs and available <= rollout.plan.least:
@@ -102,8 +104,9 @@ class Deployment:
             remove_pod(self._world, key)
         room = max(rollout.plan.most - len(rollout.leaving) - len(rollout.created), 0)
         now, rollout.coming = rollout.coming[:room], rollout.coming[room:]
+        again = [key for key in rollout.created if key in self._world.pending] if len(rollout.leaving) < before else []
         rollout.created += now
-        return now
+        return again + now
 
     def _waits_for(self, rollout: _Progress) -> list[str]:
         """The pods that an ordered StatefulSet waits for now."""

@@ -28,6 +28,7 @@ from bayplan.answers.insight.questions.gangs import MissingMember, fewer_members
 from bayplan.answers.insight.questions.notes import bypassing_notes, message_of, notes_of
 from bayplan.answers.insight.questions.progress import chosen_already, progress_notes
 from bayplan.answers.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
+from bayplan.answers.insight.questions.rivals import tried_alone
 from bayplan.answers.insight.questions.sampling import Sampling, sampling_of
 from bayplan.answers.insight.questions.scores import ScoreTable, score_table
 from bayplan.answers.insight.questions.trying import what_would_help, with_more
@@ -91,8 +92,8 @@ class Explanation(Answer):
     `pending`. `bound`: whether the pod has a node in the snapshot. `node`: that node, or the one that it would get.
     `message`: the event's text. `now`: for a bound pod, the node that it would get if it were scheduled again.
     `cause`: what rejects the pod on every node, in one sentence; "" if nodes differ. `sampling`: that kube-scheduler
-    may not look at the best node. `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may
-    help.
+    may not look at the best node. `alone`: that another pending pod could take the room that a help makes; "" if none
+    was found. `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may help.
     """
 
     pod: str
@@ -109,6 +110,7 @@ class Explanation(Answer):
     scores: ScoreTable | None = None
     sampling: Sampling | None = None
     cause: str = ""
+    alone: str = ""
     notes: tuple[str, ...] = field(default=())
     shown: int = 20
     interrupted: bool = False
@@ -140,6 +142,7 @@ class Explanation(Answer):
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
             parts += [Padding(Text(each.text), (0, 0, 0, 2)) for each in self.help]
+            parts += [Text(f"note: {self.alone}", style="yellow")] if self.alone else []
         elif self.nearest and not self.interrupted:
             parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
         if self.scores is not None:
@@ -204,7 +207,8 @@ def explain(
             enough = sum(each.lasts and each.change.size == 1 for each in helpful.found) >= helps
             if _may_preempt(world, pod, found) and not enough and not helpful.interrupted:
                 helpful = with_more(helpful, (attempt(world, pod, progress) for attempt in last), helps)
-            found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
+            alone = "" if helpful.interrupted else tried_alone(world, pod, helpful.found, progress)
+            found = replace(found, help=helpful.found, alone=alone, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bayplan.answers.simulation.owners import references_in
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
@@ -35,9 +36,9 @@ def object_changes(old: Snapshot, new: Snapshot) -> Iterator[ObjectChange]:
         for key in sorted({*befores, *afters}):
             if befores.get(key) == afters.get(key):
                 continue
-            before, after = old.document(kind, key), new.document(kind, key)
-            if _is_controlled(before or after or {}):
+            if _is_controlled(befores.get(key) or afters[key]):
                 continue
+            before, after = old.document(kind, key), new.document(kind, key)
             olds, news = (None if each is None else facts_of(each) for each in (before, after))
             name = f"{kind.singular} {key}"
             if olds is None or news is None:
@@ -49,9 +50,9 @@ def object_changes(old: Snapshot, new: Snapshot) -> Iterator[ObjectChange]:
                 yield ObjectChange(name, "scaled" if scaled else "changed", details)
 
 
-def _is_controlled(document: Document) -> bool:
+def _is_controlled(raw: bytes) -> bool:
     """Whether another workload makes the object, as a Deployment its ReplicaSets: then that one tells the change."""
-    return any(owner.get("controller") for owner in document["metadata"].get("ownerReferences") or ())
+    return any(owner.controller for owner in references_in(raw))
 
 
 def _differences(old: Document, new: Document) -> Iterator[str]:

@@ -104,7 +104,8 @@ class PendingPods(Answer):
                 parts.append(_indented(f"nearest: {example.nearest[0].text}"))
             if example is not None and example.help:
                 first = example.help[0]
-                parts.append(_indented(f"for {example.pod} would help: {first.text}"))
+                alone = f" ({example.alone})" if example.alone else ""
+                parts.append(_indented(f"for {example.pod} would help: {first.text}{alone}"))
         if more:
             parts += [Text(), Text(more)]
         if self.freeing is not None and self.freeing.best:

@@ -99,12 +99,16 @@ def _tried(world: World, found: Help, name: str, expansion: Expansion, progress:
         add_objects(world, expansion.objects)
         results = Deployment(world, expansion, progress).run()
         left = [key for key in old if key not in results or not results[key].placed]
-        after = sum(result.placed for result in results.values()) + _running(world, left)
+        staying = _running(world, left)
+        after = sum(result.placed for result in results.values()) + staying
     if after <= running:
         return None
     total = len(results) + len(expansion.refused_pods)
     if after < total or any(not result.placed for result in results.values()):
-        return _stuck(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
+        of_them = f", {staying} of them old" if staying else ""
+        return _stuck(
+            found, f"the rollout of {name} gets stuck: {after} of {total} pods run then{of_them}, {running} now"
+        )
     return _with_cost(found, f"replaces {plural(running, 'running pod')} of {name}") if running else found
 
 

@@ -22,6 +22,7 @@ from bayplan.answers.insight.questions.change import Confirm, Help, tried_help
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.explain import decision_of, preemption_trials
 from bayplan.answers.insight.questions.gangs import gang_of
+from bayplan.answers.insight.questions.rivals import tried_alone
 from bayplan.answers.insight.questions.scores import ScoreTable, score_table
 from bayplan.answers.insight.questions.trying import what_would_help
 from bayplan.answers.insight.tables import table
@@ -38,6 +39,7 @@ class WhyNot(Answer):
 
     `feasible`: whether the node accepts the pod. If so, `chosen` is the node that the pod would get, and `scores` has
     both. `preemption`: what preemption on the node would lead to, if it may help. `gate`: why the pod isn't attempted.
+    `alone`: as of an `Explanation`.
     """
 
     pod: str
@@ -49,6 +51,7 @@ class WhyNot(Answer):
     preemption: str = ""
     gate: str = ""
     help: tuple[Help, ...] = ()
+    alone: str = ""
     interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,6 +74,7 @@ class WhyNot(Answer):
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
             parts += [Padding(Text(each.text), (0, 0, 0, 2)) for each in self.help]
+            parts += [Text(f"note: {self.alone}", style="yellow")] if self.alone else []
         if self.scores is not None:
             parts.append(self.scores.render(wide=wide))
         if self.interrupted:
@@ -124,6 +128,7 @@ def why_not(
             preemption=remains,
             gate=_gated(gate),
             help=tuple(helps),
+            alone="" if helpful.interrupted else tried_alone(world, pod, helps, progress),
             interrupted=helpful.interrupted,
         )
 

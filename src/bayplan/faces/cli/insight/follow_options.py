@@ -30,6 +30,7 @@ from bayplan.faces.cli.insight.cluster_options import (
     with_options,
 )
 from bayplan.faces.cli.insight.messages import errors_reported, fail
+from bayplan.faces.cli.shared_options import memory_option
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -74,6 +75,8 @@ class Followed:
     """With a recording: what the user gave, to be compared with what was recorded."""
     references: tuple[str, ...] = ()
     """What the user names with `--plugin`."""
+    memory: int = 0
+    """The most MiB that a server with plugins of the user takes beyond what it has at its start."""
 
 
 def follow_options(command: Command) -> Command:
@@ -92,6 +95,7 @@ def follow_options(command: Command) -> Command:
         plugins: tuple[str, ...],
         names: tuple[str, ...],
         seed: int,
+        memory: int,
         version: str | None = None,
         settings: tuple[str, ...] = (),
         **others: Any,
@@ -108,17 +112,21 @@ def follow_options(command: Command) -> Command:
             scheduler = with_names(scheduler, names, gates or usual.USUAL_GATES)
             if recorded is None:
                 configured = _with_settings(scheduler, settings, gates or usual.USUAL_GATES)
-                return command(Followed(source, *configured, seed, gates, moment, references=plugins), **others)
+                followed = Followed(source, *configured, seed, gates, moment, references=plugins, memory=memory)
+                return command(followed, **others)
             policy, given = recorded, scheduler != (None, ()) or gates is not None
             if given or settings:
                 policy = changed_policy(recorded, scheduler if given else None, settings, gates)
             other = policy if given or settings else None
             followed = Followed(
-                source, policy.configuration, policy.plugins, seed, policy.gates, moment, other, plugins
+                source, policy.configuration, policy.plugins, seed, policy.gates, moment, other, plugins, memory
             )
             return command(followed, **others)
 
-    return with_options(call, (*SOURCE, AT, *SCHEDULER))
+    return with_options(call, (*SOURCE, AT, *SCHEDULER, _MEMORY))
+
+
+_MEMORY = memory_option("The most memory that a server with your own plugins may take beyond what it has at its start.")
 
 
 _Scheduler = tuple["KubeSchedulerConfiguration | None", "Sequence[ExtraPlugin]"]

@@ -1,0 +1,137 @@
+"""The blocks of the pages that start a cluster, a scheduler or an extender work, pasted in order into a fresh shell.
+
+Commands that serve until they are stopped go to the background here, and what follows waits until they serve. Ports
+are free ones. `test_first_contact.py` runs those of the README.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.project.test_hostile_files import CLUSTER as CLUSTER_OF_ONE
+from tests.support.tables import cases
+
+ROOT = Path(__file__).parents[2]
+POLICY = """
+from bayplan import Plugin, filter_plugin
+
+class Quota(Plugin):
+    name = "Quota"
+
+    def filter(self, cycle, pod, node):
+        return None
+
+@filter_plugin
+def tier(pod, node):
+    return None
+"""
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {filter: {enabled: [{name: tier}]}}
+"""
+SHELL = """
+served=()
+serve() {
+  local ready=$1 out; shift
+  out=$(mktemp)
+  "$@" >"$out" 2>&1 &
+  served+=($!)
+  until grep -q "$ready" "$out"; do
+    if ! kill -0 $! 2>/dev/null; then cat "$out" >&2; exit 1; fi
+    sleep 0.1
+  done
+  cat "$out"
+}
+stop() {
+  for ((number = ${#served[@]} - 1; number >= 0; number--)); do
+    kill "${served[number]}" 2>/dev/null && wait "${served[number]}" 2>/dev/null
+  done
+  for kubeconfig in $(grep -ls 'current-context: bayplan' *.yaml .kube/*.yaml); do
+    bayplan cluster --stop --kubeconfig "$kubeconfig"
+  done
+}
+trap 'status=$?; set +e; stop; exit $status' EXIT
+set -m
+"""
+READY = {"cluster": "Press Ctrl-C", "run": "ready: ", "extender": "urlPrefix"}
+"""What a command prints once it serves."""
+PLACED = "until [ $(kubectl get pods -o jsonpath='{.items[*].spec.nodeName}' | wc -w) -ge 4 ]; do sleep 0.1; done"
+CLUSTER = "bayplan cluster --detach --nodes 1 --kubeconfig own.yaml\nexport KUBECONFIG=own.yaml"
+SECTIONS = {
+    "coscheduling": (
+        "gangs",
+        ["kubectl apply -f deploy/podgroup-crd.yaml", "kill $!\nbayplan cluster --stop"],
+        r"podgroup\.scheduling\.x-k8s\.io/red",
+    ),
+    "pod groups": ("gangs", ["--emulated-version 1.37 --pod-groups"], r"podgroup\.scheduling\.k8s\.io/red"),
+    "in the background": ("devcluster", ["bayplan cluster --stop\n"], r"Stopped the cluster of dev\.yaml"),
+    "a copy of another cluster": ("devcluster", ["bayplan cluster --filename cluster.bayplan"], r"with 1 node at"),
+    "permissions": ("deploying", ["bayplan cluster --rbac --port"], r"ready: \d+ nodes"),
+    "running plugins": (
+        "plugins",
+        [CLUSTER, "bayplan run --plugin policy.py --scheduler-name"],
+        r"built-in ones: .*Other",
+    ),
+    "an extender": ("extender", ["bayplan extender"], r"filterVerb: filter"),
+}
+"""The page of each section, its blocks by a part of each, and what it prints. What no block has is pasted as it is."""
+
+
+def pasted(page: str, parts: list[str]) -> str:
+    """The blocks of a page with these parts, and what isn't among them."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return "\n".join(next((block for block in blocks if part in block), part) for part in parts)
+
+
+def script(text: str) -> str:
+    """Lines for bash: what serves goes to the background, and pods are waited for before a scheduler is killed."""
+    lines = []
+    for line in map(on_free_port, text.splitlines()):
+        command = re.match(r"bayplan (cluster|run|extender)\b", line)
+        serves = command is not None and not re.search(r"&$|--detach|--stop", line)
+        lines += [PLACED] if line == "kill $!" else []
+        lines.append(f"serve '{READY[command[1]]}' {line}" if command is not None and serves else line)
+    return "\n".join(lines)
+
+
+def on_free_port(line: str) -> str:
+    free = re.sub(r"--port \d+", "--port 0", line.partition(" #")[0].rstrip())
+    return re.sub(r"^bayplan run\b", "bayplan run --secure-port 0", free)
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+@cases("page, parts, shown", SECTIONS)
+def test_blocks_of_a_section_work_in_their_order(tmp_path, page, parts, shown):
+    for folder in ("examples", "deploy"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "policy.py").write_text(POLICY)
+    (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
+    (tmp_path / "my_scheduler").mkdir()
+    (tmp_path / "my_scheduler/plugins.py").write_text(POLICY.replace("Quota", "Other").replace("tier", "zone"))
+    (tmp_path / "dump.json").write_bytes(CLUSTER_OF_ONE)
+    own = str(Path(sys.executable).parent)
+    environ = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    environ |= {"HOME": str(tmp_path), "PATH": f"{own}{os.pathsep}{environ['PATH']}", "PYTHONPATH": str(tmp_path)}
+
+    done = subprocess.run(
+        ["bash", "-eu", "-o", "pipefail", "-c", SHELL + script(pasted(page, parts))],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(shown, done.stdout), done.stdout
