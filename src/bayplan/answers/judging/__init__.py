@@ -6,8 +6,8 @@
     found.plugins(world.state.table)                    # the plugins for which the node here is better
 
 `judgement.py` has the answer, `judge.py` the rules, `node_orders.py` what sampling may leave out, and `order.py` which
-bindings a scheduler counted that were seen in another order: `placements.py` asks whether one explains a decision. No I/O, and no clock. compare, the page's next difference,
-replays with another policy and shadow ask here.
+bindings a scheduler counted that were seen in another order: `placements.py` asks whether one explains a decision. No
+I/O, and no clock. compare, the page's next difference, replays with another policy and shadow ask here.
 
 Other packages use `choices`, `judge`, `judgement`, `node_orders`, `order`, `placements`.
 """

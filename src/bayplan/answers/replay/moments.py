@@ -2,8 +2,8 @@
 
 `decisions_of` reads a run without a replay. `SnapshotMaker.make` turns a replayed scheduler's state into a `Snapshot`,
 with assumed pods on their nodes: a replay waits at the moment (`cursor.py`), was stopped (`wanted.py`), or has ended
-(`snapshot_at_end`). Without the plugins that a recording needs, there is no replay, but `reported.py`. A moment of a history has no replay:
-`bayplan.answers.history.moments` applies its events.
+(`snapshot_at_end`). Without the plugins that a recording needs, there is no replay, but `reported.py`. A moment of a
+history has no replay: `bayplan.answers.history.moments` applies its events.
 """
 
 from __future__ import annotations
