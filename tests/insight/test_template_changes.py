@@ -95,7 +95,8 @@ SURGE, NO_SURGE = {"surge": 1, "unavailable": 0}, {"surge": 0, "unavailable": 1}
             "2",
             TOLERATE
             + " (delete shop/web-0, shop/web-2, shop/web-3, too: statefulset shop/web is ordered, and waits for pods "
-            "that don't run, the rollout of statefulset shop/web gets stuck: 2 of 4 pods run then, 1 now; 1 old pod stays)",
+            "that don't run, the rollout of statefulset shop/web gets stuck: 2 of 4 pods run then, 1 now; "
+            "1 old pod stays)",
         ),
     },
 )
