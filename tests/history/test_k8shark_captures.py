@@ -147,10 +147,15 @@ def test_files_that_can_not_be_used_are_one_line(tmp_path: Path) -> None:
     empty = polled().save(tmp_path / "empty.kshrk", leave_out=("index.json.zst",))
     encrypted = tmp_path / "secret.kshrk"
     encrypted.write_bytes(b"age-encryption.org/v1\n-> X25519 abc")
+    later = polled().save(tmp_path / "later.kshrk")
+    raw = later.read_bytes()
+    members = raw.index(b"PK\x01\x02")
+    later.write_bytes(raw[: members + 6] + b"\xff" + raw[members + 7 :])
     for path, message in (
         (newer, "has version 3 of the format"),
         (empty, "it has no index"),
         (encrypted, "it is encrypted"),
+        (later, "no ZIP archive: zip file version 25.5"),
     ):
         assert is_k8shark(path)
         with pytest.raises(HistoryError, match=message):

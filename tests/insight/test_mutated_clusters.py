@@ -125,6 +125,10 @@ FAULTS = {
     "a replica set without a spec": changed("ReplicaSet", "web-5d4", "spec", value=None),
     "a template without a spec": changed("DaemonSet", "agent", "spec", "template", "spec", value=None),
     "a claim without a spec": changed("PersistentVolumeClaim", "data-db-0", "spec", value=None),
+    "a template of device claims without a spec": changed(
+        "ResourceClaimTemplate", "one-gpu", "spec", "spec", value=None
+    ),
+    "a device claim without a spec": changed("ResourceClaim", "train-c", "spec", value=None),
     "a volume without a spec": changed("PersistentVolume", "pv", "spec", value=None),
     "an owner reference that is null": changed("ReplicaSet", "web-5d4", "metadata", "ownerReferences", value=[None]),
     "a template of claims that is empty": changed("StatefulSet", "db", "spec", "volumeClaimTemplates", 0, value={}),

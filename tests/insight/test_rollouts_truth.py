@@ -124,7 +124,7 @@ def test_helps_of_a_rollout_that_waits_lead_to_what_they_say(seed):
                 for text, number in (
                     (r"(\d+) of \d+ pods? run then", placed),
                     (r"(\d+) of \d+ new pods? run then", placed - old),
-                    (r"(\d+) of them old", old),
+                    (r"(\d+) old pods? stays?", old),
                 ):
                     said = re.search(text, each.text)
                     assert said is None or int(said[1]) == number, each.text

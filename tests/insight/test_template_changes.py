@@ -59,7 +59,7 @@ def deployed(**strategy):
 
 
 REPLACES = " (replaces 1 running pod of deployment shop/web)"
-STUCK = " (the rollout of {} shop/web gets stuck: {} pods run then, 1 now)"
+STUCK = " (the rollout of {} shop/web gets stuck: {} pods run then, 1 now{})"
 SURGE, NO_SURGE = {"surge": 1, "unavailable": 0}, {"surge": 0, "unavailable": 1}
 
 
@@ -68,7 +68,11 @@ SURGE, NO_SURGE = {"surge": 1, "unavailable": 0}, {"surge": 0, "unavailable": 1}
     {
         "the workload is not known": (deployed()[1:], "4", TOLERATE),
         "a Deployment": (deployed(), "4", TOLERATE + REPLACES),
-        "the last pod has no room for its surge": (deployed(), "2", TOLERATE + STUCK.format("deployment", "2 of 2")),
+        "the last pod has no room for its surge": (
+            deployed(),
+            "2",
+            TOLERATE + STUCK.format("deployment", "2 of 2", "; 1 old pod stays"),
+        ),
         "the last pod needs no surge": (deployed(**NO_SURGE), "2", TOLERATE + REPLACES),
         "the quota leaves no room for the surge": ([*deployed(**SURGE), quota(1)], "4", None),
         "the quota leaves room": ([*deployed(**SURGE), quota(2)], "4", TOLERATE + REPLACES),
@@ -91,7 +95,8 @@ SURGE, NO_SURGE = {"surge": 1, "unavailable": 0}, {"surge": 0, "unavailable": 1}
             "2",
             TOLERATE
             + " (delete shop/web-0, shop/web-2, shop/web-3, too: statefulset shop/web is ordered, and waits for pods "
-            "that don't run, the rollout of statefulset shop/web gets stuck: 2 of 4 pods run then, 1 now)",
+            "that don't run, the rollout of statefulset shop/web gets stuck: 2 of 4 pods run then, 1 now; "
+            "1 old pod stays)",
         ),
     },
 )

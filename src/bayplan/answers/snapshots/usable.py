@@ -24,6 +24,8 @@ from bayplan.core.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
     STATEFUL_SET,
     Kind,
 )
@@ -36,6 +38,8 @@ _PARTS: Mapping[Kind, tuple[str, ...]] = {
     CRON_JOB: ("spec", "jobTemplate", *_TEMPLATE),
     PERSISTENT_VOLUME: ("spec",),
     PERSISTENT_VOLUME_CLAIM: ("spec",),
+    RESOURCE_CLAIM: ("spec",),
+    RESOURCE_CLAIM_TEMPLATE: ("spec", "spec"),
 }
 """The way to a part that each object of a kind has, if it comes from an API server."""
 _NONE: Mapping[str, bytes] = MappingProxyType({})

@@ -27,6 +27,7 @@ from bayplan.foundations.bounded_files import Allowance, UnusableFileError, drai
 VERSION = 2
 """The newest version of the format that is read."""
 _ROOT = "k8shark-capture"
+_SUFFIX = ".kshrk"
 _ENCRYPTED = b"age-encryption.org/v1\n"
 _MOST_RESPONSES = 200_000
 """More than a capture has."""
@@ -62,7 +63,7 @@ class _Response(NamedTuple):
 
 
 def is_k8shark(path: Path) -> bool:
-    """Whether a file is a capture, also an encrypted one."""
+    """Whether a file is a capture, also an encrypted or a damaged one."""
     if not path.is_file():
         return False
     try:
@@ -71,7 +72,9 @@ def is_k8shark(path: Path) -> bool:
                 return True
         with opened_zip(path) as archive:
             return f"{_ROOT}/metadata.json" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except zipfile.BadZipFile:
+        return path.suffix.lower() == _SUFFIX
+    except OSError:
         return False
 
 

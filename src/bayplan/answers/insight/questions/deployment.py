@@ -45,6 +45,7 @@ class Deployment:
         self._world = world
         self._progress = progress
         self._documents = {key: (key, raw) for _, key, raw in map(identify, expansion.pods)}
+        self._come: set[str] = set()
         self._lost: dict[str, Preemption] = {}
         self._results: dict[str, Result] = {}
         self._rollouts = [_Progress(rollout, list(rollout.old), list(rollout.new)) for rollout in expansion.rollouts]
@@ -69,7 +70,8 @@ class Deployment:
         """Create pods, and schedule them."""
         world, new = self._world, list[PodInfo]()
         for key in keys:
-            if key not in world.pending:  # it has come already, and waits for the room of pods that are gone now
+            if key not in self._come:  # the others wait for the room of pods that are gone now
+                self._come.add(key)
                 world.add(POD, *self._documents[key])
             pod = world.pod(key)
             if pod is None:

@@ -105,9 +105,9 @@ def _tried(world: World, found: Help, name: str, expansion: Expansion, progress:
         return None
     total = len(results) + len(expansion.refused_pods)
     if after < total or any(not result.placed for result in results.values()):
-        of_them = f", {staying} of them old" if staying else ""
+        stays = f"; {plural(staying, 'old pod')} {'stays' if staying == 1 else 'stay'}" if staying else ""
         return _stuck(
-            found, f"the rollout of {name} gets stuck: {after} of {total} pods run then{of_them}, {running} now"
+            found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now{stays}"
         )
     return _with_cost(found, f"replaces {plural(running, 'running pod')} of {name}") if running else found
 
