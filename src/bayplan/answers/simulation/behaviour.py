@@ -91,7 +91,9 @@ class Behaviour:
     """How a simulated cluster behaves.
 
     `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
-    and the timeout of unschedulable pods are those of the scheduler, in seconds.
+    and the timeout of unschedulable pods are those of the scheduler, in seconds. `keeps_order`: whether pods that wait
+    start in the order in which they came, as far as they fit: kube-scheduler tries all of them each time, and Bayplan's
+    queue one of those that are alike, another one each time.
     """
 
     startup: Startup = field(default_factory=Startup)
@@ -102,3 +104,4 @@ class Behaviour:
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     unschedulable_timeout: float = 300.0
+    keeps_order: bool = False

@@ -1,0 +1,96 @@
+"""Rehearsal: a timeline that begins with what a world holds, and leaves the world as it was.
+
+    Rehearsal(world, begin, observers).run([TheWorldGoesOn()], until)
+
+A question about the future rehearses it many times, in one world: each time costs what happens in it, and nothing is
+read again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import partial
+
+from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
+from bayplan.answers.simulation.owners import is_replaced
+from bayplan.answers.simulation.timeline import Happening, Timeline
+from bayplan.core.api.kinds import POD
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.executor.ports import Binding
+from bayplan.core.framework.binding_runner import run_unreserve
+
+_TICK = 1e-6
+"""Seconds between the arrivals of two pods that wait already."""
+
+
+class Rehearsal(Timeline):
+    """A timeline whose changes are undone at its end. What was changed before in the same what-if is kept."""
+
+    def run(self, happenings: Iterable[Happening], until: float) -> None:
+        """Let everything happen until a time, or until `stop`; then undo it, whatever it raised."""
+        world = self.world
+        mark = world.mark()
+        try:
+            super().run(happenings, until)
+        finally:
+            for waiting in list(world.handle.waiting_pods):
+                waiting.reject("", "the rehearsal has ended")
+            self._ports.tasks.bind()
+            for pod in self._ports.tasks.abandon():
+                world.state.preemptions.end(pod.uid)
+            world.undo_to(mark)
+            world.handle.time = self.begin
+
+    def adopt(self, pod: PodInfo, queued_at: float = 0.0) -> None:
+        """Take over a pod that the world has already. One that has a node runs there since it started.
+
+        `queued_at`: when one without a node came into the queue; no later than now.
+        """
+        life = self.lives[pod.uid] = PodLifetime(pod.key, pod.uid, pod.uid, self.now, None)
+        self._latest[pod.uid] = pod.uid
+        for observer in self._observers:
+            observer.arrived(pod, life)
+        if not pod.node_name:
+            self._queue.add(pod, queued_at)
+            return
+        self._has_node(pod, pod.node_name, -age_of(pod, self.begin.timestamp()))
+        if pod.terminating:
+            life.leaving = DepartureReason.DRAINED if is_replaced(pod) else DepartureReason.DELETED
+            left = pod.metadata.deletionTimestamp
+            seconds = 0.0 if left is None else (left - self.begin).total_seconds()
+            self.after(max(seconds, 0.0), self._leave, pod.uid, life.leaving)
+
+    def binding(self, binding: Binding) -> None:
+        """Remember how a binding is undone."""
+        undo = partial(run_unreserve, binding.profile, binding.cycle, binding.pod, binding.node_name)
+        self.world.changed(undo)
+
+    def _keep(self) -> None:
+        handle = self.world.handle
+        handle.events.clear()
+        handle.activated.clear()
+        handle.started.clear()
+
+
+class TheWorldGoesOn:
+    """All pods of a rehearsal's world are taken over: those with a node first, then the pending ones in their order."""
+
+    at = 0.0
+
+    def happen(self, timeline: Timeline) -> None:
+        """Take over the pods."""
+        assert isinstance(timeline, Rehearsal)
+        world = timeline.world
+        pods: list[PodInfo] = list(world.state.objects[POD].values())
+        for pod in pods:
+            if pod.node_name:
+                timeline.adopt(pod)
+        waiting = world.in_queue_order(world.pending.values())
+        for place, pod in enumerate(waiting):
+            timeline.adopt(pod, _TICK * (place - len(waiting)))
+
+
+def age_of(pod: PodInfo, now: float) -> float:
+    """Return for how many seconds a pod has run; 0 if it hasn't started. `now`: in seconds since the epoch."""
+    return 0.0 if pod.started == math.inf else max(now - pod.started, 0.0)
