@@ -1,7 +1,7 @@
-"""Durations: how long pods run, by what the user, the pods and a history say of that, each source by its name.
+"""ExpectedRunTimes: how long pods run, by what the user, the pods and a history say of that, each source by its name.
 
-    durations = Durations(snapshot, now, given={"job default/train": {"p50": "20m", "p90": "1h"}}, seen={})
-    durations.of(pod)           # PodDuration("durations", Spread(...)); None if nothing says it
+    durations = ExpectedRunTimes(snapshot, now, given={"job default/train": {"p50": "20m", "p90": "1h"}}, seen={})
+    durations.of(pod)           # PodDuration("durations", Lognormal(...)); None if nothing says it
 
 The sources come in the order of `SOURCES`. A bound of Kubernetes (`activeDeadlineSeconds`) also ends what another
 source says would run longer. What can't be read is one line of `problems`, and the next source counts.
@@ -16,7 +16,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bayplan.answers.simulation.models.run_times import AtMost, Exactly, RunTime, Seen, Spread
+from bayplan.answers.simulation.models.run_times import AtMost, Exactly, Lognormal, RunTime, Seen
 from bayplan.answers.simulation.owners import alike, owners_of
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import durations as texts
@@ -58,7 +58,7 @@ def run_time_of(value: object) -> RunTime:
     p90 = _seconds(value.get("p90", value["p50"]))
     if p90 < p50:
         raise DurationError(f"p90 {value['p90']} is less than p50 {value['p50']}")
-    return Spread.of(p50, p90) if p90 > p50 else Exactly(p50)
+    return Lognormal.of(p50, p90) if p90 > p50 else Exactly(p50)
 
 
 def _seconds(value: object) -> float:
@@ -76,7 +76,7 @@ def _seconds(value: object) -> float:
     return seconds
 
 
-class Durations:
+class ExpectedRunTimes:
     """How long the pods of a snapshot run. Pods are remembered by their uid, so one of them costs little again.
 
     `given`: by workload (`job default/train`, `pod default/a`, or a pattern such as `job default/train-*`). `seen`: the

@@ -265,7 +265,7 @@ class Insight(AskedWorld):
             else:
                 title, pods = targets.existing(self.world, self.snapshot, what, namespace)
             setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration)
-            wanted = when.Wanted(
+            wanted = when.WantedStarts(
                 title=title,
                 pods=pods,
                 seed=self.seed,

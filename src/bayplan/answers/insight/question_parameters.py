@@ -55,6 +55,13 @@ CONFIG = "configuration.yaml"
 PRICES = "prices.yaml"
 """What commands call the file that has the prices of a question."""
 
+DURATIONS = "durations.yaml"
+"""What commands call the file that has the durations of a question."""
+MODELS = "models.yaml"
+"""What commands call the file that has the parameters of the models of a question."""
+HISTORY = "history"
+"""What commands call the history of which a question has the run times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:

@@ -1,6 +1,6 @@
 """Forecast: how a cluster goes on, simulated from a snapshot many times, with run times that are drawn each time.
 
-    forecast = Forecast(world, Setting(begin, durations), {pod.uid for pod in asked})
+    forecast = Forecast(world, ForecastSetting(begin, durations), {pod.uid for pod in asked})
     forecast.run(seed=0).starts             # uid -> Start(at, node, waited_for)
 
 A run is a `Rehearsal`: the scheduler's own queue, attempts, preemptions and binding cycles, with the models of what
@@ -18,7 +18,7 @@ from datetime import datetime
 from hashlib import blake2b
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.durations import Durations
+from bayplan.answers.insight.durations import ExpectedRunTimes
 from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.lives import PodLifetime
 from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
@@ -43,7 +43,7 @@ _REPORTED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ForecastSetting:
     """What all runs of a forecast have in common.
 
     `begin`: the time of the snapshot. `groups`, `rules`: what an autoscaler may add, and its rules; None without an
@@ -51,7 +51,7 @@ class Setting:
     """
 
     begin: datetime
-    durations: Durations
+    durations: ExpectedRunTimes
     groups: Sequence[ScaledGroup] = ()
     rules: Rules | None = None
     behaviour: Behaviour = field(default_factory=lambda: Behaviour(unschedulable_timeout=math.inf, keeps_order=True))
@@ -67,7 +67,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ForecastRun:
     """One run. `starts`: by the uid of the asked pods that got a node. `attempts`: of the scheduler."""
 
     starts: Mapping[str, Start]
@@ -84,13 +84,15 @@ class Forecast:
     `asked`: the uids of the pods whose starts are wanted; a run ends with the last of these.
     """
 
-    def __init__(self, world: World, setting: Setting, asked: Collection[str], progress: Progress = silent) -> None:
+    def __init__(
+        self, world: World, setting: ForecastSetting, asked: Collection[str], progress: Progress = silent
+    ) -> None:
         self._world = world
         self._setting = setting
         self.asked = frozenset(asked)
         self._progress = progress
 
-    def run(self, seed: int, change: Callable[[World], None] = _nothing) -> Run:
+    def run(self, seed: int, change: Callable[[World], None] = _nothing) -> ForecastRun:
         """Simulate once. `change`: what is different in this world. Raises what the progress raises."""
         world, setting = self._world, self._setting
         budgets = BudgetController()
@@ -104,13 +106,13 @@ class Forecast:
             rehearsal = Rehearsal(world, setting.begin, observers, setting.behaviour, seed=seed)
             starts.timeline = rehearsal
             rehearsal.run([TheWorldGoesOn()], _LONGEST)
-        return Run(starts.found, rehearsal.attempts)
+        return ForecastRun(starts.found, rehearsal.attempts)
 
 
 class DrawnRunTimes(TimelineObserver):
     """Sets how long each pod runs: what its source says, at a share that the seed and the pod alone decide."""
 
-    def __init__(self, durations: Durations, seed: int) -> None:
+    def __init__(self, durations: ExpectedRunTimes, seed: int) -> None:
         self._durations = durations
         self._seed = seed
 

@@ -124,9 +124,12 @@ def new_nodes(world: World, group: NodeGroup) -> Iterator[NewNode]:
 def maker(world: World, position: int) -> Callable[[str], list[tuple[Kind, str, Any]]]:
     """Return what makes new nodes of a name like one that a world has now, whatever becomes of that one."""
     raws = [encode(document) for document in _documents(world, world.state.nodes.info(position), _PLACEHOLDER)]
-    return lambda name: [
-        _decoded(msgspec.json.decode(raw.replace(_PLACEHOLDER.encode(), name.encode()))) for raw in raws
-    ]
+
+    def make(name: str) -> list[tuple[Kind, str, Any]]:
+        text = msgspec.json.encode(name)[1:-1]
+        return [_decoded(msgspec.json.decode(raw.replace(_PLACEHOLDER.encode(), text))) for raw in raws]
+
+    return make
 
 
 _PLACEHOLDER = "the-name-of-a-new-node-dc11a1"

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bayplan.answers.insight.answers import Stopped, plural
-from bayplan.answers.insight.durations import SOURCES, Durations
+from bayplan.answers.insight.durations import SOURCES, ExpectedRunTimes
 from bayplan.answers.insight.foresight import NO_AUTOSCALER, Foresight
-from bayplan.answers.insight.questions.forecast import NEVER, Forecast, Run, Setting
+from bayplan.answers.insight.questions.forecast import NEVER, Forecast, ForecastRun, ForecastSetting
 from bayplan.answers.insight.questions.scaled_groups import scaled_groups
 from bayplan.answers.simulation.behaviour import Behaviour, Startup, Termination
 from bayplan.answers.simulation.owners import belongs_to
@@ -100,7 +100,7 @@ class Known:
     sources: Mapping[str, int]
 
     @classmethod
-    def of(cls, world: World, durations: Durations) -> Known:
+    def of(cls, world: World, durations: ExpectedRunTimes) -> Known:
         """Count the pods of a world."""
         counts: Counter[str] = Counter()
         for pod in world.state.objects[POD].values():
@@ -121,23 +121,22 @@ class Known:
     def text(self) -> str:
         """The share for people."""
         by = ", ".join(f"{number:,} by {name}" for name, number in self.sources.items() if number and name != "none")
-        unknown = self.sources["none"]
-        rest = (
-            f"; {plural(unknown, 'pod')} without one never {'ends' if unknown == 1 else 'end'} here" if unknown else ""
-        )
-        return f"run times are known of {self.share:.0%} of {plural(self.pods, 'pod')}{f' ({by})' if by else ''}{rest}"
+        text = f"run times are known of {self.share:.0%} of {plural(self.pods, 'pod')}{f' ({by})' if by else ''}"
+        return f"{text}; the others are taken to run forever" if self.sources["none"] else text
 
 
 def setting_of(
     world: World, snapshot: Snapshot, foresight: Foresight, configuration: KubeSchedulerConfiguration | None
-) -> tuple[Setting, list[str]]:
+) -> tuple[ForecastSetting, list[str]]:
     """Return what all runs have in common, and what is to be said of that. Raises ParametersError."""
     notes = []
     begin = snapshot.taken
     if begin is None:
-        begin = latest_time(world)
-        notes.append(f"nothing says when the cluster was read: {begin:%Y-%m-%d %H:%M:%S} UTC counts as now")
-    durations = Durations(snapshot, begin.timestamp(), foresight.durations, foresight.seen)
+        latest = _latest_time(world)
+        begin = latest or world.handle.time
+        if latest is not None:
+            notes.append(f"nothing says when the cluster was read: {begin:%Y-%m-%d %H:%M:%S} UTC counts as now")
+    durations = ExpectedRunTimes(snapshot, begin.timestamp(), foresight.durations, foresight.seen)
     parameters = foresight.parameters
     usual, pods = configuration or KubeSchedulerConfiguration(), parameters.pods
     behaviour = Behaviour(
@@ -151,27 +150,27 @@ def setting_of(
         keeps_order=True,
     )
     if foresight.autoscaler == NO_AUTOSCALER:
-        return Setting(begin, durations, behaviour=behaviour), notes
+        return ForecastSetting(begin, durations, behaviour=behaviour), notes
     groups, rules = scaled_groups(world, parameters.autoscaler), parameters.rules(foresight.autoscaler)
-    return Setting(begin, durations, groups, rules, behaviour), notes
+    return ForecastSetting(begin, durations, groups, rules, behaviour), notes
 
 
-def latest_time(world: World) -> datetime:
-    """Return the latest time at which a pod of a world was created or started; the world's own time without one."""
+def _latest_time(world: World) -> datetime | None:
+    """Return the latest time at which a pod of a world was created or started; None if nothing says that."""
     pods = world.state.objects[POD].values()
     started = [datetime.fromtimestamp(pod.started, UTC) for pod in pods if pod.started < NEVER]
     created = [pod.creation_timestamp for pod in pods if pod.creation_timestamp is not None]
-    return max((*started, *created), default=world.handle.time)
+    return max((*started, *created), default=None)
 
 
 def runs_of(
-    forecast: Forecast, seed: int, number: int | None, told: Callable[[Sequence[Run]], None]
-) -> tuple[list[Run], bool]:
-    """Run a forecast so many times, by default as often as its work allows. Returns the runs, and whether it stopped.
+    forecast: Forecast, seed: int, number: int | None, told: Callable[[Sequence[ForecastRun]], None]
+) -> tuple[list[ForecastRun], bool]:
+    """Run a forecast so many times, or as often as its work allows. Returns the runs, and whether it stopped.
 
     `told` is called after each run; as the progress of the forecast, it may raise Stopped.
     """
-    runs: list[Run] = []
+    runs: list[ForecastRun] = []
     try:
         while len(runs) < (number or (_number_for(runs[0].attempts) if runs else 1)):
             runs.append(forecast.run(seed + len(runs)))
@@ -185,20 +184,22 @@ def _number_for(attempts: int) -> int:
     return next((number for number in _RUNS if number * attempts <= _WORK), _FEW)
 
 
-def times_of(runs: Sequence[Run], uids: Collection[str]) -> tuple[StartTimes, StartTimes]:
+def times_of(runs: Sequence[ForecastRun], uids: Collection[str]) -> tuple[StartTimes, StartTimes]:
     """Return when the last and when the first of some pods starts."""
     each = [[run.starts[uid].at if uid in run.starts else NEVER for uid in uids] for run in runs]
     return StartTimes.of([max(times) for times in each]), StartTimes.of([min(times) for times in each])
 
 
-def likely_nodes(runs: Sequence[Run], uids: Collection[str]) -> tuple[NodeShare, ...]:
+def likely_nodes(runs: Sequence[ForecastRun], uids: Collection[str]) -> tuple[NodeShare, ...]:
     """Return the nodes that pods got, the most likely one first."""
     counts = Counter(run.starts[uid].node for run in runs for uid in uids if uid in run.starts)
     total = counts.total()
     return tuple(NodeShare(node, round(number / total, 4)) for node, number in _first(counts))
 
 
-def waited_for(runs: Sequence[Run], uids: Collection[str], source_of: Callable[[str], str]) -> tuple[WaitedFor, ...]:
+def waited_for(
+    runs: Sequence[ForecastRun], uids: Collection[str], source_of: Callable[[str], str]
+) -> tuple[WaitedFor, ...]:
     """Return the pods whose end let pods start, the most likely one first. `source_of`: of `namespace/name`."""
     counts: Counter[str] = Counter()
     for run in runs:

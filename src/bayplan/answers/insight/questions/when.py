@@ -17,7 +17,7 @@ from rich.text import Text
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, plural
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.questions.explain import Explanation, explain
-from bayplan.answers.insight.questions.forecast import Forecast, Run, Setting
+from bayplan.answers.insight.questions.forecast import Forecast, ForecastRun, ForecastSetting
 from bayplan.answers.insight.questions.sooner import Variation, variations
 from bayplan.answers.insight.questions.starts import (
     Known,
@@ -36,7 +36,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 
 AUTO, YES, NO = "auto", "yes", "no"
 """Whether to try what would be sooner; `auto`: if that isn't too much work."""
-_SEEDS = (9, 5, 3)
+_SEEDS = (39, 19, 9, 5, 3)
 """With how many seeds a variation is tried."""
 _WORK = 100_000
 """The attempts of the scheduler that all variations may take, unless they are asked for."""
@@ -57,7 +57,7 @@ class Sooner:
     def text(self) -> str:
         """The difference for people."""
         if self.sooner is None:
-            return "never" if self.p50 is None else "in place of never"
+            return "-" if self.p50 is None else "in place of never"
         return (
             clock(self.sooner)
             if self.sooner >= 1
@@ -143,18 +143,20 @@ class When(Answer):
         return Lines(*parts)
 
     def _headline(self) -> str:
-        if not self.runs:
+        if self.stopped and not self.runs:
             return f"{self.what}: {INTERRUPTED}"
         begin = f"{INTERRUPTED}: {self.what}" if self.stopped else self.what
         if self.start.p50 is None:
             often = "" if self.never == 1 else f" in {self.never:.0%} of the runs"
             return f"{begin} never starts{often}, unless something changes"
+        if not self.runs:
+            return f"{begin} has its node already" if self.pods == 1 else f"{begin}: all pods have their nodes already"
         text = f"{begin} starts {'now' if self.start.p50 < 1 else f'in {self.start.text}'}"
         return f"{text}; never in {self.never:.0%} of the runs" if self.never else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedStarts:
     """What is asked: `title` for people, and the pods that are meant, which are in the world.
 
     `runs`: None for as many as the work allows. `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority
@@ -170,24 +172,20 @@ class Wanted:
     trials: Mapping[str, Any] = field(default_factory=dict)
 
 
-def when(world: World, setting: Setting, wanted: Wanted, notes: Sequence[str], shown: int, progress: Progress) -> When:
+def when(
+    world: World, setting: ForecastSetting, wanted: WantedStarts, notes: Sequence[str], shown: int, progress: Progress
+) -> When:
     """Return when the wanted pods start. The world has them, and is as before afterwards."""
     waiting = [pod for pod in wanted.pods if not pod.node_name]
     uids = [pod.uid for pod in waiting]
-    said = list(notes)
-    if len(waiting) < len(wanted.pods):
-        placed = [pod for pod in wanted.pods if pod.node_name]
-        where = f"on {placed[0].node_name}" if len(placed) == 1 else "on their nodes"
-        said.append(
-            f"{plural(len(placed), 'pod')} of {wanted.title} {'is' if len(placed) == 1 else 'are'} {where} already"
-        )
+    said = [*notes, *_placed_already(wanted)]
     known = Known.of(world, setting.durations)
     if not waiting:
         now = StartTimes(0.0, 0.0, 0.0)
         nodes = tuple(NodeShare(pod.node_name, 1.0) for pod in wanted.pods[:1])
         return When(wanted.title, len(wanted.pods), now, now, 0, known, nodes, notes=tuple(said), shown=shown)
 
-    def told(runs: Sequence[Run]) -> None:
+    def told(runs: Sequence[ForecastRun]) -> None:
         progress(f"{plural(len(runs), 'run')}: starts in {times_of(runs, uids)[0].text}")
 
     runs, stopped = runs_of(Forecast(world, setting, uids, progress), wanted.seed, wanted.runs, told)
@@ -225,7 +223,7 @@ def when(world: World, setting: Setting, wanted: Wanted, notes: Sequence[str], s
     return replace(found, notes=tuple(dict.fromkeys(lines)))
 
 
-def _placed_already(wanted: Wanted) -> Iterator[str]:
+def _placed_already(wanted: WantedStarts) -> Iterator[str]:
     placed = [pod for pod in wanted.pods if pod.node_name]
     if len(placed) == 1:
         yield f"pod {placed[0].key} is on {placed[0].node_name} already"
@@ -234,7 +232,7 @@ def _placed_already(wanted: Wanted) -> Iterator[str]:
 
 
 def _unless(
-    world: World, pods: Sequence[PodInfo], runs: Sequence[Run], wanted: Wanted, progress: Progress
+    world: World, pods: Sequence[PodInfo], runs: Sequence[ForecastRun], wanted: WantedStarts, progress: Progress
 ) -> Unless | None:
     """Explain the first pod that starts in no run, or in the fewest."""
     pod = min(pods, key=lambda each: sum(each.uid in run.starts for run in runs))
@@ -250,10 +248,10 @@ def _cause(found: Explanation) -> str:
 
 def _sooner(
     world: World,
-    setting: Setting,
-    wanted: Wanted,
+    setting: ForecastSetting,
+    wanted: WantedStarts,
     pods: Sequence[PodInfo],
-    runs: Sequence[Run],
+    runs: Sequence[ForecastRun],
     progress: Progress,
 ) -> tuple[tuple[Sooner, ...], Iterator[str]]:
     """Try each variation with the first seeds of the runs; also say if that was too much work."""
@@ -266,7 +264,7 @@ def _sooner(
         return (), iter(())
     if not seeds:
         return (), iter(["what would be sooner was not tried, because that takes long here: ask with --sooner yes"])
-    same = runs[:seeds]
+    same = runs if wanted.sooner == YES else runs[:seeds]
     before, _ = times_of(same, uids)
     found = []
     for variation in tried:

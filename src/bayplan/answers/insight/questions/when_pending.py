@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, plural
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.insight.questions.forecast import NEVER, Forecast, Run, Setting
+from bayplan.answers.insight.questions.forecast import NEVER, Forecast, ForecastRun, ForecastSetting
 from bayplan.answers.insight.questions.starts import (
     Known,
     StartTimes,
@@ -85,7 +85,7 @@ class PendingStarts(Answer):
 
 def when_pending(
     world: World,
-    setting: Setting,
+    setting: ForecastSetting,
     pods: Sequence[PodInfo],
     notes: Sequence[str],
     *,
@@ -97,7 +97,7 @@ def when_pending(
     """Return when pending pods of a world start. `number`: of runs; None for as many as the work allows."""
     uids = [pod.uid for pod in pods]
 
-    def told(runs: Sequence[Run]) -> None:
+    def told(runs: Sequence[ForecastRun]) -> None:
         later = sum(each is not None for each in (times_of(runs, [uid])[0].p50 for uid in uids))
         progress(f"{plural(len(runs), 'run')}: {later:,} of {plural(len(uids), 'pod')} start")
 
@@ -111,7 +111,7 @@ def when_pending(
     )
 
 
-def _start(pod: PodInfo, runs: Sequence[Run]) -> PodStart:
+def _start(pod: PodInfo, runs: Sequence[ForecastRun]) -> PodStart:
     start, _ = times_of(runs, [pod.uid])
     node = next((each.node for each in likely_nodes(runs, [pod.uid])), None)
     waits = tuple(each.pod for each in waited_for(runs, [pod.uid], lambda _: ""))

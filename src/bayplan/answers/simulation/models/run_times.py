@@ -1,6 +1,6 @@
 """RunTime: how long a pod runs, as a distribution that can be asked what is left at an age.
 
-    Spread.of(p50=600, p90=1800).at(0.5, age=700)       # the total that half of those exceed that are 700 s old
+    Lognormal.of(p50=600, p90=1800).at(0.5, age=700)       # the total that half of those exceed that are 700 s old
 
 A total is never less than the age: pods that would have ended before are not the one that still runs. Nothing is drawn
 here: the caller gives a share between 0 and 1, so that two simulations can use the same one.
@@ -42,14 +42,14 @@ class Exactly(RunTime):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread(RunTime):
+class Lognormal(RunTime):
     """A lognormal distribution, as run times of batch jobs have. `scale`: the logarithm of the median."""
 
     scale: float
     sigma: float
 
     @classmethod
-    def of(cls, p50: float, p90: float) -> Spread:
+    def of(cls, p50: float, p90: float) -> Lognormal:
         """Return the one with this median, and with this time for nine of ten. `p90` is greater than `p50`."""
         return cls(math.log(p50), (math.log(p90) - math.log(p50)) / _P90)
 

@@ -17,11 +17,22 @@ import click
 from msgspec import NODEFAULT, Meta
 from msgspec.structs import FieldInfo
 
-from bayplan.answers.insight.question_parameters import FILE, Option, Question, default_of, metadata_of, options_of
+from bayplan.answers.insight.question_parameters import (
+    DURATIONS,
+    FILE,
+    HISTORY,
+    Option,
+    Question,
+    default_of,
+    metadata_of,
+    options_of,
+)
 from bayplan.faces.cli.insight.cluster_options import Command, with_options
 from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
 
 _SHARED = {"-n", "-l", "--config"}
+_FILES = {DURATIONS: FilesOfKind("file", ".csv", ".yaml", ".yml", ".json"), HISTORY: FilesOfKind("path", "")}
+"""What options read that is no YAML."""
 
 
 def question_options(question: type[Question]) -> Callable[[Command], Command]:
@@ -55,15 +66,18 @@ def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], C
     kind = _kind(parameter.type)
     many = get_origin(kind) is list
     if not option.name:
-        return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar)
+        needed = default is NODEFAULT and not many
+        return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar, required=needed)
     settings: dict[str, Any] = {"help": text, "metavar": option.metavar}
     if option.file:
-        settings |= {"type": YAML_FILE}
+        settings |= {"type": _FILES.get(option.file, YAML_FILE)}
     elif kind is bool:
         settings |= {"is_flag": True}
     elif kind is int:
         least = next((int(each.ge) for each in found if each.ge is not None), None)
         settings |= {"type": click.IntRange(least), "default": default, "show_default": default is not None}
+    elif get_origin(kind) is Literal:
+        settings |= {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
     elif many:
         (item,) = get_args(kind)
         settings |= {"multiple": True, "type": click.Choice(get_args(item)) if get_origin(item) is Literal else None}
@@ -74,5 +88,7 @@ def _kind(declared: Any) -> Any:
     """The type of a parameter without annotations, and without None."""
     if get_origin(declared) is Annotated:
         return declared.__origin__
+    if get_origin(declared) in {list, dict, Literal}:
+        return declared
     members = [each for each in get_args(declared) if each is not type(None)]
-    return declared if get_origin(declared) is list or not members else _kind(members[0])
+    return _kind(members[0]) if members else declared
