@@ -82,10 +82,10 @@ class TheWorldGoesOn:
         """Take over the pods."""
         assert isinstance(timeline, Rehearsal)
         world = timeline.world
-        pods: list[PodInfo] = list(world.state.objects[POD].values())
-        for pod in pods:
-            if pod.node_name:
-                timeline.adopt(pod)
+        pods = world.state.objects[POD]
+        for key in sorted(pods):  # their order in the store depends on the past
+            if pods[key].node_name:
+                timeline.adopt(pods[key])
         waiting = world.in_queue_order(world.pending.values())
         for place, pod in enumerate(waiting):
             timeline.adopt(pod, _TICK * (place - len(waiting)))

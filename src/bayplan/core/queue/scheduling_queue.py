@@ -5,6 +5,7 @@ Mirrors pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -36,8 +37,8 @@ class SchedulingQueue(Places):
         initial_backoff: in seconds.
         max_backoff: in seconds.
         unschedulable_timeout: seconds after which an unschedulable pod is requeued without an event.
-        keeps_order: whether a rejected pod keeps its place in the order, without a further backoff: as if every pod
-            that waits were tried again each time, while only one of those that are alike is.
+        keeps_order: whether a rejected pod keeps its place in the order, without a further backoff, and only events
+            requeue it: as if every pod that waits were tried again each time, while one of those that are alike is.
         own: the topics of objects that a single pod may be rejected for (see `Peers`).
         caller: returns the function that calls the PreEnqueue plugins for a pod.
         ask_hint: calls a hint.
@@ -65,8 +66,8 @@ class SchedulingQueue(Places):
         super().__init__(profiles, hints, AttemptBackoff(initial_backoff, max_backoff), own, caller, failures)
         self.nominations = nominations
         self._changes = partial(changes.pod_changes, scale_ups=any(each.resizes for each in profiles.values()))
-        self._unschedulable_timeout = unschedulable_timeout
-        self._keeps_order = keeps_order
+        self._unschedulable_timeout = math.inf if keeps_order else unschedulable_timeout
+        self._keeps_order = self.groups.keeps_order = keeps_order
         self.unit: Mapping[str, QueuedPod] = self._in_flight.unit
         """By uid, the pods of the running attempt: popped or taken for it, and neither placed nor requeued yet."""
 

@@ -54,7 +54,7 @@ class ForecastSetting:
     durations: ExpectedRunTimes
     groups: Sequence[ScaledGroup] = ()
     rules: Rules | None = None
-    behaviour: Behaviour = field(default_factory=lambda: Behaviour(unschedulable_timeout=math.inf, keeps_order=True))
+    behaviour: Behaviour = field(default_factory=lambda: Behaviour(keeps_order=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,6 @@ def setting_of(
         binding_seconds=parameters.scheduler.binding_seconds or 0.0,
         initial_backoff=float(usual.podInitialBackoffSeconds),
         max_backoff=float(usual.podMaxBackoffSeconds),
-        unschedulable_timeout=NEVER,  # the hints of the plugins say what helps; a timeout only costs attempts
         keeps_order=True,
     )
     if foresight.autoscaler == NO_AUTOSCALER:
