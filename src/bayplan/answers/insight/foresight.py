@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bayplan.answers.simulation.models.autoscaler.rules import PRESETS
 from bayplan.answers.simulation.models.parameters import Parameters
 
 NO_AUTOSCALER = "none"
+AUTOSCALERS = (NO_AUTOSCALER, *PRESETS)
+"""Whose rules may add and remove nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -260,11 +260,11 @@ class Insight(AskedWorld):
         """
         self.world.reset()
         with self.world.what_if():
+            setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration)
             if objects is not None:
                 title, pods = targets.created(self.world, self._manifests(progress).expand(objects))
             else:
                 title, pods = targets.existing(self.world, self.snapshot, what, namespace)
-            setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration)
             wanted = when.WantedStarts(
                 title=title,
                 pods=pods,

@@ -16,11 +16,13 @@ from aiohttp import web
 
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError
 from bayplan.answers.insight.asked.upgrade_preview import AskUpgradePreview
+from bayplan.answers.insight.asked.when import AskWhen, WhenPending
+from bayplan.answers.insight.foresight import AUTOSCALERS, NO_AUTOSCALER
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.limits import LARGEST_POOL, MOST_NEW_NODES
 from bayplan.answers.insight.owners import WORKLOADS, kind_called
 from bayplan.answers.insight.prices import Prices
-from bayplan.answers.insight.question_parameters import pod_key
+from bayplan.answers.insight.question_parameters import Question, pod_key
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.labels import InvalidSelector, parse_label_selector
 from bayplan.faces.ui.answer_parts import Grid, TextLine, parts_of
@@ -139,12 +141,41 @@ def _scale_up(insight: Insight, form: Mapping[str, str], progress: Progress) -> 
         return insight.scale_up(pools=pools, most=most, price_of=prices.of, shown=ROWS, progress=progress)
 
 
+def _when(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    with _about("durations"):
+        told: dict[str, Any] = {"durations": _mapping("durations", form["durations"]) if form["durations"] else {}}
+    autoscaler = form["autoscaler"] or NO_AUTOSCALER
+    if autoscaler not in AUTOSCALERS:
+        raise FormFieldError("autoscaler", f"{autoscaler:.40}: expected one of {', '.join(AUTOSCALERS)}")
+    told["autoscaler"] = autoscaler
+    namespace = form["namespace"]
+    question: Question
+    if not form["what"]:
+        question = WhenPending(namespace=namespace or None, **told)
+    else:
+        question = AskWhen(what=form["what"], namespace=namespace or "default", sooner="no", **told)
+    return question.ask(insight, progress, ROWS)
+
+
+def _mapping(name: str, text: str) -> dict[str, Any]:
+    """Read a mapping in YAML. Raises QuestionError."""
+    try:
+        documents = [document for _, document in yaml_documents(name, text)]
+    except ManifestError as error:
+        raise QuestionError(str(error)) from None
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise QuestionError(f"{name}: expected durations by workload, as in `job default/train: 30m`")
+    return {str(key): value for key, value in documents[0].items()}
+
+
 _MANIFEST = """apiVersion: v1
 kind: Pod
 metadata: {name: web}
 spec:
   containers:
     - {name: main, image: nginx, resources: {requests: {cpu: "1"}}}"""
+_DURATIONS = """job default/train: 30m
+cronjob default/nightly: {p50: 20m, p90: 1h}"""
 _PRICES = """m5.large: 0.096
 batch: 0.34"""
 _NAMESPACE = FormField("namespace", "in namespace", "default")
@@ -190,6 +221,17 @@ QUESTIONS: Mapping[str, Asked] = {
             FormField("prices", "dollars for an hour, by instance type or pool", _PRICES, lines=3),
         ),
         _scale_up,
+    ),
+    "when": Asked(
+        "When",
+        "In how long do pods start that wait, and what do they wait for?",
+        (
+            FormField("what", "pod or workload", "job/train, or nothing for all that are pending"),
+            _NAMESPACE,
+            FormField("durations", "how long pods run, by workload", _DURATIONS, lines=3),
+            FormField("autoscaler", "rules of an autoscaler", " or ".join(AUTOSCALERS)),
+        ),
+        _when,
     ),
     "capacity": Asked(
         "Capacity",
