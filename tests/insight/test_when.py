@@ -319,3 +319,18 @@ def test_questions_need_exactly_one_subject():
         AskWhen(what="a", objects=[]).ask(one_node())
     with pytest.raises(QuestionError, match="seen: x: expected seconds greater than 0"):
         WhenPending(seen={"x": [0.0]}).ask(one_node())
+
+
+def test_a_job_with_more_completions_than_parallelism_keeps_its_room():
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default", "uid": "train"},
+        "spec": {"parallelism": 1, "completions": 4, "template": {}},
+        "status": {"succeeded": 1},
+    }
+    first = pod("train-0", 3, on="a", age=600, expected="30m", job="train")
+    found = one_node(job, first, pod("new", 2, age=60), pod("small", 1, on="a"))
+    assert found.when("default/new", sooner="no").start.p50 == 1200.0  # it waited before the job's next pod came
+    later = one_node(job, first, pod("small", 1, on="a")).when(objects=[new_pod("later", "4")], sooner="no")
+    assert later.start.p50 is None

@@ -8,6 +8,7 @@ from tests.simulation.timelines import OWNED
 from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.evictions import terminating
 from bayplan.answers.simulation.lives import DepartureReason
+from bayplan.answers.simulation.models.job_completions import JobCompletions
 from bayplan.answers.simulation.rehearsal import Rehearsal, TheWorldGoesOn, age_of
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.timeline import TimelineObserver
@@ -152,3 +153,21 @@ def test_ages():
     assert age_of(running("a", "n", age=7.0), SECOND) == 7.0
     assert age_of(running("a", "n", age=-5.0), SECOND) == 0.0
     assert age_of(make_pod("a"), SECOND) == 0.0
+
+
+def test_a_job_creates_its_next_pods_as_others_complete():
+    job = ("batch/v1", "Job", "sum")
+    world = world_of(running("sum-a", "a", age=0.0, cpu="3", owner=job), make_pod("new", cpu="4"))
+    ends = Ends(**{"sum-a": 10.0, "sum-a+next-2": 20.0, "sum-a+next-1": 30.0})
+    observers = [ends, JobCompletions({"default/sum": 2})]
+    Rehearsal(world, BEGIN, observers, FIFO).run([TheWorldGoesOn()], 1e6)
+    names = [line[2] for line in ends.lines if line[1] == "bound"]
+    assert names == ["sum-a", "new"]  # the pod that waits comes first, and never ends
+    world = world_of(running("sum-a", "a", age=0.0, cpu="3", owner=job))
+    ends.lines.clear()
+    Rehearsal(world, BEGIN, [ends, JobCompletions({"default/sum": 2})], FIFO).run([TheWorldGoesOn()], 1e6)
+    assert [(line[2], round(line[0])) for line in ends.lines if line[1] == "gone"] == [
+        ("sum-a", 10),
+        ("sum-a+next-2", 30),
+        ("sum-a+next-1", 60),
+    ]

@@ -260,9 +260,10 @@ class Insight(AskedWorld):
         """
         self.world.reset()
         with self.world.what_if():
-            setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration)
-            if objects is not None:
-                title, pods = targets.created(self.world, self._manifests(progress).expand(objects))
+            new = None if objects is None else self._manifests(progress).expand(objects)
+            setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration, new)
+            if new is not None:
+                title, pods = targets.created(self.world, new)
             else:
                 title, pods = targets.existing(self.world, self.snapshot, what, namespace)
             wanted = when.WantedStarts(

@@ -70,15 +70,22 @@ class Controllers:
 
     def replacement(self, pod: PodInfo, number: int) -> PodInfo:
         """Return the pod that replaces another one. `number`: how many there were before it."""
+        return self._like(pod, f"+{number}")
+
+    def successor(self, pod: PodInfo, number: int) -> PodInfo:
+        """Return the pod that a Job creates after one has completed. `number`: that of no other one of the Job."""
+        return self._like(pod, f"+next-{number}")
+
+    def _like(self, pod: PodInfo, suffix: str) -> PodInfo:
         document: dict[str, Any] = msgspec.json.decode(pod.raw)
         metadata, spec = document["metadata"], document["spec"]
         spec.pop("nodeName", None)
         metadata.pop("deletionTimestamp", None)
         document.pop("status", None)
         uid = pod.uid.rpartition("+")[0] or pod.uid
-        metadata["uid"] = f"{uid}+{number}"
+        metadata["uid"] = f"{uid}{suffix}"
         if self._kind(pod) != STATEFUL_SET.kind:
-            metadata["name"] = f"{pod.name.rpartition('+')[0] or pod.name}+{number}"
+            metadata["name"] = f"{pod.name.rpartition('+')[0] or pod.name}{suffix}"
         return PodInfo.from_raw(encode(document))
 
     @staticmethod

@@ -25,6 +25,7 @@ from bayplan.answers.simulation.models.autoscaler.autoscaler import Autoscaler
 from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import Rules
 from bayplan.answers.simulation.models.budgets import BudgetController
+from bayplan.answers.simulation.models.job_completions import JobCompletions
 from bayplan.answers.simulation.rehearsal import Rehearsal, TheWorldGoesOn, age_of
 from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.world import World
@@ -46,12 +47,13 @@ _REPORTED = 500
 class ForecastSetting:
     """What all runs of a forecast have in common.
 
-    `begin`: the time of the snapshot. `groups`, `rules`: what an autoscaler may add, and its rules; None without an
-    autoscaler. `behaviour`: of the cluster.
+    `begin`: the time of the snapshot. `jobs`: see `JobCompletions`. `groups`, `rules`: what an autoscaler may add,
+    and its rules; None without an autoscaler. `behaviour`: of the cluster.
     """
 
     begin: datetime
     durations: ExpectedRunTimes
+    jobs: Mapping[str, int] = field(default_factory=dict)
     groups: Sequence[ScaledGroup] = ()
     rules: Rules | None = None
     behaviour: Behaviour = field(default_factory=lambda: Behaviour(keeps_order=True))
@@ -98,6 +100,8 @@ class Forecast:
         budgets = BudgetController()
         starts = Starts(self.asked, self._progress)
         observers: list[TimelineObserver] = [DrawnRunTimes(setting.durations, seed), budgets, starts]
+        if setting.jobs:
+            observers.append(JobCompletions(setting.jobs))
         if setting.rules is not None:
             observers += [Autoscaler(setting.groups, setting.rules, budgets), _Quiet()]
         world.rng.seed(seed)

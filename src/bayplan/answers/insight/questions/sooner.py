@@ -19,6 +19,7 @@ from bayplan.core.api.objects import encode
 from bayplan.core.api.quantity import InvalidQuantity, format_quantity, parse
 from bayplan.core.api.requests import CPU, MEMORY
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.remedies import Edit
 
 _POOLS = 5
 """The most pools that get a node, the largest ones."""
@@ -48,7 +49,7 @@ def variations(world: World, pods: Sequence[PodInfo], classes: Mapping[str, int]
         yield Variation(f"{share:.0%} of the requested cpu and memory", _edit(pods, _with_requests(share)))
 
 
-def _edit(pods: Sequence[PodInfo], edit: Callable[[Json], None]) -> Callable[[World], None]:
+def _edit(pods: Sequence[PodInfo], edit: Edit) -> Callable[[World], None]:
     """Return what changes the manifests of pods in a world."""
 
     def make(world: World) -> None:
@@ -60,7 +61,7 @@ def _edit(pods: Sequence[PodInfo], edit: Callable[[Json], None]) -> Callable[[Wo
     return make
 
 
-def _with_requests(share: float) -> Callable[[Json], None]:
+def _with_requests(share: float) -> Edit:
     def edit(document: Json) -> None:
         spec = document["spec"]
         for container in (*spec["containers"], *(spec.get("initContainers") or ())):

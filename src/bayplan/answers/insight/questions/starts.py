@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
+
+import msgspec
 
 from bayplan.answers.insight.answers import Stopped, plural
 from bayplan.answers.insight.durations import SOURCES, ExpectedRunTimes
@@ -18,8 +21,9 @@ from bayplan.answers.simulation.owners import belongs_to
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import durations as texts
-from bayplan.core.api.kinds import POD
+from bayplan.core.api.kinds import JOB, POD
 from bayplan.core.config import KubeSchedulerConfiguration
+from bayplan.core.expansion.expansion import Expansion
 
 _RUNS = (39, 19, 9)
 """How often a forecast runs. With these numbers, four of five true starts are between p10 and p90."""
@@ -126,9 +130,16 @@ class Known:
 
 
 def setting_of(
-    world: World, snapshot: Snapshot, foresight: Foresight, configuration: KubeSchedulerConfiguration | None
+    world: World,
+    snapshot: Snapshot,
+    foresight: Foresight,
+    configuration: KubeSchedulerConfiguration | None,
+    new: Expansion | None = None,
 ) -> tuple[ForecastSetting, list[str]]:
-    """Return what all runs have in common, and what is to be said of that. Raises ParametersError."""
+    """Return what all runs have in common, and what is to be said of that. `new`: what will be added.
+
+    Raises ParametersError.
+    """
     notes = []
     begin = snapshot.taken
     if begin is None:
@@ -148,10 +159,23 @@ def setting_of(
         max_backoff=float(usual.podMaxBackoffSeconds),
         keeps_order=True,
     )
+    added = () if new is None else new.objects
+    jobs = dict(_pods_to_come(chain(map(msgspec.json.decode, snapshot.of_kind(JOB).values()), added)))
     if foresight.autoscaler == NO_AUTOSCALER:
-        return ForecastSetting(begin, durations, behaviour=behaviour), notes
+        return ForecastSetting(begin, durations, jobs, behaviour=behaviour), notes
     groups, rules = scaled_groups(world, parameters.autoscaler), parameters.rules(foresight.autoscaler)
-    return ForecastSetting(begin, durations, groups, rules, behaviour), notes
+    return ForecastSetting(begin, durations, jobs, groups, rules, behaviour), notes
+
+
+def _pods_to_come(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Yield the Jobs that create more pods once theirs have completed, and how many."""
+    for document in documents:
+        spec = document.get("spec") or {}
+        completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+        done = (document.get("status") or {}).get("succeeded") or 0
+        if isinstance(completions, int) and isinstance(parallelism, int) and completions - done > parallelism > 0:
+            metadata = document["metadata"]
+            yield f"{metadata.get('namespace', 'default')}/{metadata['name']}", completions - done - parallelism
 
 
 def _latest_time(world: World) -> datetime | None:
