@@ -98,9 +98,8 @@ class Behaviour:
     """How a simulated cluster behaves.
 
     `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
-    and the timeout of unschedulable pods are those of the scheduler, in seconds. `keeps_order`: whether pods that wait
-    start in the order in which they came, as far as they fit: kube-scheduler tries all of them each time, and Bayplan's
-    queue one of those that are alike, another one each time. The timeout doesn't count then.
+    and the timeout of unschedulable pods are those of the scheduler, in seconds. `keeps_order`: see
+    `SchedulingQueue`; the timeout doesn't count then.
     """
 
     startup: Startup = field(default_factory=Startup)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
@@ -73,22 +74,30 @@ class Rehearsal(Timeline):
         handle.started.clear()
 
 
+@dataclass(frozen=True, slots=True)
 class TheWorldGoesOn:
-    """All pods of a rehearsal's world are taken over: those with a node first, then the pending ones in their order."""
+    """All pods of a rehearsal's world are taken over: those with a node first, then the pending ones in their order.
 
-    at = 0.0
+    `mixed`: how far chance decides that order, from 0 to 1. A scheduler that tries pods again all the time is anywhere
+    among them when room comes free.
+    """
+
+    mixed: float = 0.0
+    at: float = 0.0
 
     def happen(self, timeline: Timeline) -> None:
         """Take over the pods."""
         assert isinstance(timeline, Rehearsal)
-        world = timeline.world
+        world, rng = timeline.world, timeline.random("order of the queue")
         pods = world.state.objects[POD]
         for key in sorted(pods):  # their order in the store depends on the past
             if pods[key].node_name:
                 timeline.adopt(pods[key])
         waiting = world.in_queue_order(world.pending.values())
-        for place, pod in enumerate(waiting):
-            timeline.adopt(pod, _TICK * (place - len(waiting)))
+        number = len(waiting)
+        keys = [(1.0 - self.mixed) * place + self.mixed * number * rng.random() for place in range(number)]
+        for place, index in enumerate(sorted(range(number), key=keys.__getitem__)):
+            timeline.adopt(waiting[index], _TICK * (place - number))
 
 
 def age_of(pod: PodInfo, now: float) -> float:

@@ -48,7 +48,7 @@ class ForecastSetting:
     """What all runs of a forecast have in common.
 
     `begin`: the time of the snapshot. `jobs`: see `JobCompletions`. `groups`, `rules`: what an autoscaler may add,
-    and its rules; None without an autoscaler. `behaviour`: of the cluster.
+    and its rules; None without an autoscaler. `mixed`: see `TheWorldGoesOn`. `behaviour`: of the cluster.
     """
 
     begin: datetime
@@ -56,6 +56,7 @@ class ForecastSetting:
     jobs: Mapping[str, int] = field(default_factory=dict)
     groups: Sequence[ScaledGroup] = ()
     rules: Rules | None = None
+    mixed: float = 0.0
     behaviour: Behaviour = field(default_factory=lambda: Behaviour(keeps_order=True))
 
 
@@ -109,7 +110,7 @@ class Forecast:
             change(world)
             rehearsal = Rehearsal(world, setting.begin, observers, setting.behaviour, seed=seed)
             starts.timeline = rehearsal
-            rehearsal.run([TheWorldGoesOn()], _LONGEST)
+            rehearsal.run([TheWorldGoesOn(setting.mixed)], _LONGEST)
         return ForecastRun(starts.found, rehearsal.attempts)
 
 

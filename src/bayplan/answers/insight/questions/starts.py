@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,12 +160,32 @@ def setting_of(
         max_backoff=float(usual.podMaxBackoffSeconds),
         keeps_order=True,
     )
+    mixed = _mixed(world, durations, parameters.scheduler.attempt_seconds)
     added = () if new is None else new.objects
     jobs = dict(_pods_to_come(chain(map(msgspec.json.decode, snapshot.of_kind(JOB).values()), added)))
     if foresight.autoscaler == NO_AUTOSCALER:
-        return ForecastSetting(begin, durations, jobs, behaviour=behaviour), notes
+        return ForecastSetting(begin, durations, jobs, mixed=mixed, behaviour=behaviour), notes
     groups, rules = scaled_groups(world, parameters.autoscaler), parameters.rules(foresight.autoscaler)
-    return ForecastSetting(begin, durations, jobs, groups, rules, behaviour), notes
+    return ForecastSetting(begin, durations, jobs, groups, rules, mixed, behaviour), notes
+
+
+def _mixed(world: World, durations: ExpectedRunTimes, attempt_seconds: float) -> float:
+    """How far chance decides the order of the pods that wait.
+
+    Each end of a pod lets a scheduler try all of them again, one after the other, which takes its time. If another one
+    ends meanwhile, the scheduler goes on from where it is, and the order has another begin from then on. So it counts
+    how many ends there were while the pods waited, and will be: about one for each of them.
+    """
+    ends = 0.0
+    for pod in world.state.objects[POD].values():
+        found = durations.of(pod) if pod.node_name else None
+        if found is not None:
+            ends += 1.0 / max(found.run_time.at(0.5), 1.0)
+    number = len(world.pending)
+    created = (pod.creation_timestamp for pod in world.pending.values())
+    ages = [max(durations.now - each.timestamp(), 0.0) for each in created if each is not None]
+    seen = ends * sum(ages) / len(ages) if ages else 0.0
+    return 1.0 - math.exp(-number * attempt_seconds * ends * (seen + number / 2))
 
 
 def _pods_to_come(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
