@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tests.support.served_questions import new_pod, node
 
+from bayplan import Plugin
 from bayplan.answers.insight.asked.when import AskWhen, WhenPending
 from bayplan.answers.insight.durations import ANNOTATION
 from bayplan.answers.insight.questions.forecast import NEVER
@@ -255,6 +256,27 @@ def test_quantiles_of_runs():
     assert StartTimes.of(list(range(19))) == StartTimes(1, 9, 17)
     assert StartTimes.of([1.0, 2.0, NEVER]) == StartTimes(1.0, 2.0, None)
     assert StartTimes.of([]) == StartTimes(None, None, None)
+
+
+def test_a_pod_for_which_a_plugin_fails_is_given_up_and_costs_itself_only():
+    class Fails(Plugin):
+        name = "Fails"
+
+        def filter(self, cycle, pod, node):
+            if pod.name == "odd":
+                raise ValueError("odd")
+
+    cluster = [node("a", labels={"pool": "web"}), OLD, pod("odd", 1, age=90), NEW]
+    insight = Insight(Snapshot.of(cluster, taken=NOW), plugins=[Fails])
+    found = insight.when_pending(foresight=Foresight(runs=1))
+    assert {each.pod: each.start.p50 for each in found.pods} == {"default/new": 1200.0, "default/odd": None}
+
+
+def test_a_priority_class_that_pods_cannot_have_is_left_out():
+    huge = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "huge"}, "value": 2**33}
+    found = insight_of(node("a", labels={"pool": "web"}), huge, OLD, NEW).when("default/new")
+    assert [each.change for each in found.sooner if "huge" in each.change] == []
+    assert len(found.sooner) == 3
 
 
 # The command

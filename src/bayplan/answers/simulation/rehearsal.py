@@ -9,6 +9,7 @@ read again.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -20,18 +21,27 @@ from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.ports import Binding
 from bayplan.core.framework.binding_runner import run_unreserve
+from bayplan.core.scheduling import Plan
 
+_MOST_FAILED = 10
+"""After so many failures, a pod is given up."""
 _TICK = 1e-6
 """Seconds between the arrivals of two pods that wait already."""
 
 
 class Rehearsal(Timeline):
-    """A timeline whose changes are undone at its end. What was changed before in the same what-if is kept."""
+    """A timeline whose changes are undone at its end. What was changed before in the same what-if is kept.
+
+    A pod whose attempts fail, because a plugin does, is given up after some of them: it would be tried forever.
+    """
+
+    _failed: Counter[str]
 
     def run(self, happenings: Iterable[Happening], until: float) -> None:
         """Let everything happen until a time, or until `stop`; then undo it, whatever it raised."""
         world = self.world
         mark = world.mark()
+        self._failed = Counter()
         try:
             super().run(happenings, until)
         finally:
@@ -61,6 +71,15 @@ class Rehearsal(Timeline):
             left = pod.metadata.deletionTimestamp
             seconds = 0.0 if left is None else (left - self.begin).total_seconds()
             self.after(max(seconds, 0.0), self._leave, pod.uid, life.leaving)
+
+    def attempted(self, plan: Plan) -> None:
+        """Tell the observers, and count failures."""
+        super().attempted(plan)
+        for refusal in plan.refused:
+            if refusal.error:
+                self._failed[refusal.pod.uid] += 1
+                if self._failed[refusal.pod.uid] == _MOST_FAILED:
+                    self.after(0.0, self._queue.remove, refusal.pod.uid)
 
     def binding(self, binding: Binding) -> None:
         """Remember how a binding is undone."""

@@ -106,7 +106,7 @@ class Forecast:
         if setting.rules is not None:
             observers += [Autoscaler(setting.groups, setting.rules, budgets), _Quiet()]
         world.rng.seed(seed)
-        with world.what_if(), collector_paused():
+        with world.trial(), collector_paused():
             change(world)
             rehearsal = Rehearsal(world, setting.begin, observers, setting.behaviour, seed=seed)
             starts.timeline = rehearsal

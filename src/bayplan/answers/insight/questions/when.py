@@ -7,6 +7,7 @@ that nobody has created yet are not foreseen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -269,7 +270,8 @@ def _sooner(
     found = []
     for variation in tried:
         progress(f"with {variation.text}")
-        found.append(_with(Forecast(world, setting, uids, progress), variation, before, wanted.seed, len(same)))
+        with suppress(ValueError):  # the pods can't be read with it, as with a class whose value is too large
+            found.append(_with(Forecast(world, setting, uids, progress), variation, before, wanted.seed, len(same)))
     return tuple(sorted(found, key=lambda each: (each.p50 is None, each.p50))), iter(())
 
 
