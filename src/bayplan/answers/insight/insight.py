@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, plural, silent
 from bayplan.answers.insight.asked_world import AskedWorld
-from bayplan.answers.insight.foresight import Foresight
 from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
@@ -54,6 +53,7 @@ with on_use():
 
 
 if TYPE_CHECKING:  # only the asked question is imported
+    from bayplan.answers.insight.foresight import Foresight
     from bayplan.answers.insight.questions.balance import Balance
     from bayplan.answers.insight.questions.capacity import Capacity
     from bayplan.answers.insight.questions.diff import Difference
@@ -247,7 +247,7 @@ class Insight(AskedWorld):
         objects: Iterable[Mapping[str, Any]] | None = None,
         *,
         namespace: str = "default",
-        foresight: Foresight = Foresight(),  # noqa: B008 - immutable
+        foresight: Foresight | None = None,
         sooner: str = "auto",
         shown: int = 20,
         progress: Progress = silent,
@@ -265,12 +265,11 @@ class Insight(AskedWorld):
             if new is not None:
                 title, pods = targets.created(self.world, new)
             else:
-                title, pods = targets.existing(self.world, self.snapshot, what, namespace)
+                title, pods = targets.existing(self.world, self.snapshot, what, namespace, self.pod)
             wanted = when.WantedStarts(
                 title=title,
                 pods=pods,
                 seed=self.seed,
-                runs=foresight.runs,
                 sooner=sooner,
                 classes=raised_priority.priorities_of(self.snapshot),
                 trials=self._trials.all() if objects is None else {},
@@ -282,7 +281,7 @@ class Insight(AskedWorld):
         namespace: str | None = None,
         matches: Callable[[PodInfo], bool] = lambda _: True,
         *,
-        foresight: Foresight = Foresight(),  # noqa: B008 - immutable
+        foresight: Foresight | None = None,
         shown: int = 20,
         progress: Progress = silent,
     ) -> PendingStarts:
@@ -298,7 +297,6 @@ class Insight(AskedWorld):
             in_order,
             notes,
             seed=self.seed,
-            number=foresight.runs,
             shown=shown,
             progress=progress,
         )

@@ -48,7 +48,8 @@ class ForecastSetting:
     """What all runs of a forecast have in common.
 
     `begin`: the time of the snapshot. `jobs`: see `JobCompletions`. `groups`, `rules`: what an autoscaler may add,
-    and its rules; None without an autoscaler. `mixed`: see `TheWorldGoesOn`. `behaviour`: of the cluster.
+    and its rules; None without an autoscaler. `mixed`: see `TheWorldGoesOn`. `runs`: how
+    often it is simulated; None for as often as the work allows. `behaviour`: of the cluster.
     """
 
     begin: datetime
@@ -57,6 +58,7 @@ class ForecastSetting:
     groups: Sequence[ScaledGroup] = ()
     rules: Rules | None = None
     mixed: float = 0.0
+    runs: int | None = None
     behaviour: Behaviour = field(default_factory=lambda: Behaviour(keeps_order=True))
 
 

@@ -133,7 +133,7 @@ class Known:
 def setting_of(
     world: World,
     snapshot: Snapshot,
-    foresight: Foresight,
+    told: Foresight | None,
     configuration: KubeSchedulerConfiguration | None,
     new: Expansion | None = None,
 ) -> tuple[ForecastSetting, list[str]]:
@@ -141,6 +141,7 @@ def setting_of(
 
     Raises ParametersError.
     """
+    foresight = told or Foresight()
     notes = []
     begin = snapshot.taken
     if begin is None:
@@ -164,9 +165,9 @@ def setting_of(
     added = () if new is None else new.objects
     jobs = dict(_pods_to_come(chain(map(msgspec.json.decode, snapshot.of_kind(JOB).values()), added)))
     if foresight.autoscaler == NO_AUTOSCALER:
-        return ForecastSetting(begin, durations, jobs, mixed=mixed, behaviour=behaviour), notes
+        return ForecastSetting(begin, durations, jobs, mixed=mixed, runs=foresight.runs, behaviour=behaviour), notes
     groups, rules = scaled_groups(world, parameters.autoscaler), parameters.rules(foresight.autoscaler)
-    return ForecastSetting(begin, durations, jobs, groups, rules, mixed, behaviour), notes
+    return ForecastSetting(begin, durations, jobs, groups, rules, mixed, foresight.runs, behaviour), notes
 
 
 def _mixed(world: World, durations: ExpectedRunTimes, attempt_seconds: float) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.absent_pods import why_absent
 from bayplan.answers.insight.answers import QuestionError, listed
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.answers.insight.questions.new_objects import add_objects
@@ -42,14 +41,17 @@ def named(reference: str, namespace: str) -> tuple[str, str, str]:
     return kind, parts[0] if len(parts) == 2 else namespace, parts[-1]
 
 
-def existing(world: World, snapshot: Snapshot, what: str, namespace: str) -> tuple[str, list[PodInfo]]:
-    """Return the name for people and the pods of what a reference names. Raises QuestionError if there are none."""
+def existing(
+    world: World, snapshot: Snapshot, what: str, namespace: str, pod_of: Callable[[str], PodInfo]
+) -> tuple[str, list[PodInfo]]:
+    """Return the name for people and the pods of what a reference names. Raises QuestionError if there are none.
+
+    `pod_of`: returns the pod `namespace/name`.
+    """
     kind, space, name = named(what, namespace)
     if kind_called(kind) is not POD:
         return _members(world, snapshot, kind, space, name)
-    pod = world.pod(f"{space}/{name}")
-    if pod is None:
-        raise QuestionError(why_absent(snapshot, world, f"{space}/{name}"))
+    pod = pod_of(f"{space}/{name}")
     return f"pod {pod.key}", [pod]
 
 

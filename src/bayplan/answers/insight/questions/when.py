@@ -160,14 +160,13 @@ class When(Answer):
 class WantedStarts:
     """What is asked: `title` for people, and the pods that are meant, which are in the world.
 
-    `runs`: None for as many as the work allows. `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority
+    `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority
     classes. `trials`: the arguments of `explain`.
     """
 
     title: str
     pods: Sequence[PodInfo]
     seed: int = 0
-    runs: int | None = None
     sooner: str = AUTO
     classes: Mapping[str, int] = field(default_factory=dict)
     trials: Mapping[str, Any] = field(default_factory=dict)
@@ -189,7 +188,7 @@ def when(
     def told(runs: Sequence[ForecastRun]) -> None:
         progress(f"{plural(len(runs), 'run')}: starts in {times_of(runs, uids)[0].text}")
 
-    runs, stopped = runs_of(Forecast(world, setting, uids, progress), wanted.seed, wanted.runs, told)
+    runs, stopped = runs_of(Forecast(world, setting, uids, progress), wanted.seed, setting.runs, told)
     start, first = times_of(runs, uids)
     never = round(sum(any(uid not in run.starts for uid in uids) for run in runs) / max(len(runs), 1), 4)
 

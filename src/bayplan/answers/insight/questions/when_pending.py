@@ -90,11 +90,10 @@ def when_pending(
     notes: Sequence[str],
     *,
     seed: int,
-    number: int | None,
     shown: int,
     progress: Progress,
 ) -> PendingStarts:
-    """Return when pending pods of a world start. `number`: of runs; None for as many as the work allows."""
+    """Return when pending pods of a world start."""
     uids = [pod.uid for pod in pods]
 
     def told(runs: Sequence[ForecastRun]) -> None:
@@ -102,7 +101,7 @@ def when_pending(
         progress(f"{plural(len(runs), 'run')}: {later:,} of {plural(len(uids), 'pod')} start")
 
     forecast = Forecast(world, setting, uids, progress)
-    runs, stopped = runs_of(forecast, seed, number, told) if uids else ([], False)
+    runs, stopped = runs_of(forecast, seed, setting.runs, told) if uids else ([], False)
     known = Known.of(world, setting.durations)
     starts = [_start(pod, runs) for pod in pods]
     lines = [*notes, *setting.durations.problems, *setting.durations.unused()]
