@@ -98,7 +98,7 @@ class AskWhen(ForeseeingQuestion, frozen=True, kw_only=True):
     """Return in how long a pod, a workload or the pods of manifests start, what they wait for, and what would help."""
 
     name: ClassVar[str] = "when"
-    example: ClassVar[Mapping[str, Any]] = {"what": "job/train"}
+    example: ClassVar[Mapping[str, Any]] = {"what": "default/web-0"}
     narrowing = "ask about one pod"
     what: Annotated[
         str,
