@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # tests/conftest.py says how many processes `auto` is.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help install demo test test-apiserver test-shadow test-truth test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
+.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -58,6 +58,9 @@ test-shadow: install ## Run a shadow beside the kube-scheduler in KUBEBUILDER_AS
 
 test-truth: install ## Compare what `compare` foretells with what kube-scheduler in KUBEBUILDER_ASSETS does (20 minutes)
 	$(BIN)/python benchmarks/truth.py --write docs/compare.md $(ARGS)
+
+test-when: install ## Compare when jobs start with what `when` says, with kube-scheduler in KUBEBUILDER_ASSETS (7 minutes)
+	$(BIN)/python benchmarks/when_truth.py --real --write docs/when.md --plot docs/images/when.svg $(ARGS)
 
 test-e2e: install ## Run Kubernetes' e2e tests of scheduling: E2E_TEST=path of e2e.test, RUNS=1, VERSION=1.36
 	@$(BIN)/python tools/kubernetes_e2e.py "$(E2E_TEST)" "$(RUNS)" "$(VERSION)"

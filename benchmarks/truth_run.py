@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from lightkube.models import core_v1
 from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
 
@@ -31,33 +32,35 @@ async def run(history: Path, size: Size, configuration: Mapping[str, Any]) -> No
     async with ControlPlane() as plane, HttpClient(load_kubeconfig(plane.admin)) as client:
         await client.create(PRIORITY_CLASS, {"metadata": {"name": URGENT}, "value": 1000})
         config = plane.folder / "scheduler.yaml"
-        config.write_text(yaml.safe_dump(_complete(configuration, plane.admin)))
+        config.write_text(yaml.safe_dump(complete(configuration, plane.admin)))
         async with (
-            _cluster(client, size),
-            _process(history, Path(os.environ[ASSETS]) / "kube-scheduler", "--config", config, "--secure-port=0"),
-            _recorder(history, plane.admin),
+            nodes_ready(client, nodes_of(size)),
+            running_program(
+                history, Path(os.environ[ASSETS]) / "kube-scheduler", "--config", config, "--secure-port=0"
+            ),
+            recorder(history, plane.admin),
         ):
             await _perform(client, workload_of(size), size.seconds)
 
 
-def _complete(configuration: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
+def complete(configuration: Mapping[str, Any], kubeconfig: Path) -> dict[str, Any]:
     """A configuration as kube-scheduler reads it. The limits of its client are the default ones."""
     connection = {"kubeconfig": str(kubeconfig)}
     return {**configuration, "clientConnection": connection, "leaderElection": {"leaderElect": False}}
 
 
 @asynccontextmanager
-async def _cluster(client: HttpClient, size: Size) -> AsyncIterator[None]:
-    """Run controllers and kubelets. Yields when all nodes are ready."""
+async def nodes_ready(client: HttpClient, nodes: Sequence[core_v1.Node]) -> AsyncIterator[None]:
+    """Run controllers, and the kubelets of nodes. Yields when all of these are ready."""
     clock, informers = RunningClock(), Informers(client)
     delays = KubeletDelays(start=0.5)
-    kubelets = Kubelets(client, clock, nodes_of(size), informers=informers, delays=delays)
+    kubelets = Kubelets(client, clock, nodes, informers=informers, delays=delays)
     manager = ControllerManager(client, clock, (*WORKLOADS, *CLEANERS), informers=informers)
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (informers, kubelets, manager)]
         try:
             async with asyncio.timeout(PATIENCE):
-                while not await _all_ready(client, size.nodes):  # noqa: ASYNC110 - others make them ready
+                while not await _all_ready(client, len(nodes)):  # noqa: ASYNC110 - others make them ready
                     await asyncio.sleep(0.2)
             yield
         finally:
@@ -71,7 +74,7 @@ async def _all_ready(client: HttpClient, number: int) -> bool:
 
 
 @asynccontextmanager
-async def _process(history: Path, program: Path, *arguments: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+async def running_program(history: Path, program: Path, *arguments: Any) -> AsyncIterator[asyncio.subprocess.Process]:
     """A program that is ended with SIGINT. What it says is in a file beside the history."""
     with history.with_name(f"{history.name}.{program.name}.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(program, *map(str, arguments), stdout=log, stderr=log)
@@ -85,11 +88,11 @@ async def _process(history: Path, program: Path, *arguments: Any) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _recorder(history: Path, kubeconfig: Path) -> AsyncIterator[None]:
+async def recorder(history: Path, kubeconfig: Path) -> AsyncIterator[None]:
     """Record. Yields when everything has been listed."""
     program = Path(sys.executable).with_name("bayplan")
     log = history.with_name(f"{history.name}.{program.name}.log")
-    async with _process(history, program, "record", history, "--kubeconfig", kubeconfig) as process:
+    async with running_program(history, program, "record", history, "--kubeconfig", kubeconfig) as process:
         async with asyncio.timeout(PATIENCE):
             while "Recording " not in log.read_text():
                 if process.returncode is not None:

@@ -6,6 +6,7 @@ from bayplan.foundations.lazy import lazily
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer, QuestionError, Stopped
+    from bayplan.answers.insight.foresight import Foresight
     from bayplan.answers.insight.insight import Insight
     from bayplan.answers.insight.limits import LimitError, Limits
     from bayplan.answers.insight.questions.balance import Balance
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from bayplan.answers.insight.questions.upgrade_preview import UpgradePreview
     from bayplan.answers.insight.questions.usage import Requests
     from bayplan.answers.insight.questions.what_if import WhatIf
+    from bayplan.answers.insight.questions.when import When
+    from bayplan.answers.insight.questions.when_pending import PendingStarts
     from bayplan.answers.insight.questions.why_not import WhyNot
     from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
 
@@ -33,11 +36,13 @@ __all__ = [
     "Drain",
     "Explanation",
     "Fit",
+    "Foresight",
     "Gap",
     "Insight",
     "LimitError",
     "Limits",
     "PendingPods",
+    "PendingStarts",
     "QuestionError",
     "Requests",
     "ScaleUp",
@@ -47,6 +52,7 @@ __all__ = [
     "Stopped",
     "UpgradePreview",
     "WhatIf",
+    "When",
     "WhyNot",
 ]
 

@@ -15,7 +15,7 @@ from tests.support.tables import cases
 
 from bayplan.core.api.kinds import POD
 from bayplan.core.versions import VERSIONS, gates_of
-from bayplan.insight import Changes, Insight, LimitError, QuestionError, Snapshot, SnapshotError
+from bayplan.insight import Changes, Foresight, Insight, LimitError, QuestionError, Snapshot, SnapshotError
 
 EVERYTHING = everything()
 FRESH = {
@@ -52,6 +52,7 @@ def questions_about_clusters(insight, whole):
     yield lambda: insight.drain(["n1"], ignore_daemonsets=True, force=True, delete_emptydir_data=True)
     yield lambda: insight.shrink(force=True)
     yield lambda: insight.scale_up(most=3)
+    yield lambda: insight.when_pending(foresight=Foresight(runs=1, autoscaler="karpenter"))
     for changes in CHANGES.values():
         yield lambda changes=changes: insight.what_if(changes)
     yield lambda: insight.balance(most=3)

@@ -46,6 +46,8 @@ def test_the_command_gives_the_answer_of_python(case, tmp_path, monkeypatch):
     for file, objects in files.items():
         (tmp_path / file).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     (tmp_path / "prices.yaml").write_text(json.dumps(parameters.get("prices")))
+    for kind in ("durations", "models"):
+        (tmp_path / f"{kind}.yaml").write_text(json.dumps(parameters.get(kind)))
     (tmp_path / "configuration.yaml").write_text(json.dumps(parameters.get("configuration")))
     _, *arguments = question.command()
     source = ["cluster.yaml"] if "before.yaml" in arguments else ["--from", "cluster.yaml"]

@@ -54,6 +54,21 @@ ASKED = {
     "scale up": ("scale-up", {}),
     "scale up for objects": ("scale-up", {"objects": [new_pod("new-0", "7")], "pools": ["big"], "most": 5}),
     "scale up with prices": ("scale-up", {"objects": [new_pod("new-0", "7")], "prices": {"big": 0.5, "small": 0.1}}),
+    "when": ("when", {"what": "default/big-0", "runs": 3}),
+    "when with durations": (
+        "when",
+        {"what": "replicaset/web", "durations": {"replicaset default/web": {"p50": "20m", "p90": "1h"}}, "runs": 3},
+    ),
+    "when for objects": (
+        "when",
+        {
+            "objects": [new_pod("new-0", "7")],
+            "autoscaler": "karpenter",
+            "models": {"pods": {"startupSeconds": 1}},
+            "sooner": "no",
+        },
+    ),
+    "when for all pending pods": ("when-pending", {"namespace": "default", "selector": "app=big", "runs": 3}),
     "what if nodes change": (
         "what-if",
         {

@@ -34,6 +34,20 @@ ANSWERS = {
     "usage of a namespace": ("usage?namespace=other", ["there are no pods"], []),
     "scale up": ("scale-up?asked=yes", ["2 pods of the cluster would stay pending"], []),
     "scale up of no pool": ("scale-up?asked=yes&pools=none", ["there is no pool none"], []),
+    "when do all start": ("when?asked=yes", ["0 of 2 pending pods will start", "run times are known of 0%"], []),
+    "when does a pod start": ("when?asked=yes&what=big-0", ["pod default/big-0 never starts", "Insufficient cpu"], []),
+    "when, with durations": (
+        "when?asked=yes&what=big-0&durations=pod/web-0:+30m",
+        ["run times are known of 25%", "1 by durations"],
+        [],
+    ),
+    "when does nothing start": ("when?asked=yes&what=job/none", ["there is no job default/none"], []),
+    "when, with durations that are none": ("when?asked=yes&durations=5", ["expected durations by workload"], []),
+    "when, with an unknown autoscaler": (
+        "when?asked=yes&autoscaler=magic",
+        ["magic: expected one of none, cluster-autoscaler, karpenter"],
+        [],
+    ),
     "capacity of a deployment": (
         "capacity?asked=yes&like=deployment/web",
         ["1 x deployment web-copy fits", "NodeResourcesFit Insufficient cpu", "Node Pods"],

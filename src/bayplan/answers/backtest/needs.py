@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bayplan.answers.backtest.delays import RecordedDelays
 from bayplan.answers.simulation.behaviour import DEFAULT_GRACE
 from bayplan.answers.simulation.meter import Size
-from bayplan.answers.simulation.owners import belongs_to, owners_of, workload_of
+from bayplan.answers.simulation.owners import alike, belongs_to, owners_of
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.foundations.latest import Latest
@@ -37,14 +37,15 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """What a pod has in common with those that may replace it. `groups`: pods that run about as long, the most similar
-    ones first. `grace`: the grace period in seconds. `service`: see `belongs_to`.
+    """What a pod has in common with those that may replace it. `groups`: see `alike`.
+
+    `grace`: the grace period in seconds. `service`: see `belongs_to`.
     """
 
     slot: Slot
     named: bool
     """Whether only a pod of the same name fills the slot."""
-    groups: tuple[Slot, ...]
+    groups: tuple[str, ...]
     grace: float
     has_owner: bool
     service: str | None
@@ -64,7 +65,7 @@ class Kin:
             found = pod.cache[Kin] = cls(
                 (pod.namespace, *(owner or ()), pod.labels.get(_INDEX, "")),
                 owner is None or owner[0] == STATEFUL_SET.kind,
-                tuple(_groups_of(pod)),
+                tuple(alike(pod)),
                 float(DEFAULT_GRACE if grace is None else grace),
                 owner is not None,
                 belongs_to(pod),
@@ -134,7 +135,7 @@ class RecordedNeeds:
         """The candidates that have ended."""
         self._open: dict[Slot, deque[_Victim]] = {}
         """Victims that nothing has replaced yet."""
-        self._runs: Latest[Slot, deque[float]] = Latest(_MOST)
+        self._runs: Latest[str, deque[float]] = Latest(_MOST)
         self._victims: dict[str, _Victim] = {}
         self._replaced: dict[str, str] = {}
         """By the uid of a replacement, the uid of the victim."""
@@ -199,7 +200,7 @@ class RecordedNeeds:
         self._replaced[pod.uid] = victim.pod.uid
         kin = victim.pod.kin
         if kin.has_owner:
-            self._delays.replaced(kin.groups[0][0], victim.ended - pod.arrived, when_gone=kin.waits_until_gone)
+            self._delays.replaced(kin.groups[0], victim.ended - pod.arrived, when_gone=kin.waits_until_gone)
         else:
             self.returning.add(victim.pod.uid)
 
@@ -249,12 +250,3 @@ class RecordedNeeds:
                 longer = [each for each in runs if each > ran]
                 return statistics.median(longer) if longer else ran
         return None
-
-
-def _groups_of(pod: PodInfo) -> Iterator[Slot]:
-    if workload := workload_of(pod):
-        yield (workload,)
-        return
-    alike = pod.namespace, str(pod.priority)
-    yield *alike, *(f"{key}={value}" for key, value in sorted(pod.labels.items()))
-    yield alike

@@ -180,17 +180,7 @@ def _managed(ahead: Lookahead, run: SimulationRun) -> tuple[str, Mapping[PoolKey
 def _group(pool: NodePool, run: SimulationRun) -> ScaledGroup:
     key, parameters = pool.key, run.parameters.autoscaler
     labels = pool.like["metadata"].get("labels") or {}
-    limits = next(
-        (
-            each
-            for each in parameters.groups
-            if each.pool in {"", key.pool}
-            and each.instance_type in {"", key.instance_type}
-            and each.zone in {"", key.zone}
-        ),
-        None,
-    )
-    least, most = (0, 1000) if limits is None else (limits.minimum, limits.maximum)
+    least, most = parameters.limits(key.pool, key.instance_type, key.zone)
     for new in run.fleet.new:
         if key.pool == new.name:
             most = new.most

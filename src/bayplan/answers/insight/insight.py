@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, plural, silent
-from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
+from bayplan.answers.insight.asked_world import AskedWorld
+from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.answers.simulation.world import World
-from bayplan.answers.snapshots.snapshot import Snapshot, flattened
-from bayplan.answers.snapshots.usable import UsableObjects, without
-from bayplan.core.api.kinds import NODE, POD
+from bayplan.answers.snapshots.snapshot import flattened
+from bayplan.core.api.kinds import NODE
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
-from bayplan.core.versions import FeatureGates, gates_of, with_gangs
+from bayplan.core.versions import FeatureGates
 from bayplan.foundations.lazy import on_use
 
 with on_use():
-    from bayplan.answers.insight import absent_pods, manifests
     from bayplan.answers.insight import nodes as node_names
     from bayplan.answers.insight.questions import (
         balance,
@@ -36,22 +34,26 @@ with on_use():
         explain,
         fit,
         freeing,
-        further_trials,
         node_groups,
         node_search,
         pending,
+        raised_priority,
         scale_up,
         shrink,
+        starts,
+        targets,
         upgrade_preview,
         usage,
         what_if,
+        when,
+        when_pending,
         why_not,
         workload,
     )
 
 
 if TYPE_CHECKING:  # only the asked question is imported
-    from bayplan.answers.insight.manifests import Manifests
+    from bayplan.answers.insight.foresight import Foresight
     from bayplan.answers.insight.questions.balance import Balance
     from bayplan.answers.insight.questions.capacity import Capacity
     from bayplan.answers.insight.questions.diff import Difference
@@ -60,17 +62,18 @@ if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.answers.insight.questions.edits import Changes
     from bayplan.answers.insight.questions.explain import Explanation
     from bayplan.answers.insight.questions.fit import Fit
-    from bayplan.answers.insight.questions.further_trials import FurtherTrials
     from bayplan.answers.insight.questions.pending import PendingPods
     from bayplan.answers.insight.questions.scale_up import ScaleUp
     from bayplan.answers.insight.questions.shrink import Shrink
     from bayplan.answers.insight.questions.upgrade_preview import UpgradePreview
     from bayplan.answers.insight.questions.usage import Requests
     from bayplan.answers.insight.questions.what_if import WhatIf
+    from bayplan.answers.insight.questions.when import When
+    from bayplan.answers.insight.questions.when_pending import PendingStarts
     from bayplan.answers.insight.questions.why_not import WhyNot
 
 
-class Insight:
+class Insight(AskedWorld):
     """Answers questions about the cluster of a snapshot, as a scheduler with this configuration would decide.
 
     Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
@@ -79,46 +82,6 @@ class Insight:
     the snapshot's version, in which pods of PodGroups are placed together. Raises ConfigurationError or
     PluginLoadError.
     """
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        configuration: KubeSchedulerConfiguration | None = None,
-        plugins: Sequence[ExtraPlugin] = (),
-        *,
-        seed: int = 0,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
-        gates: FeatureGates | None = None,
-    ) -> None:
-        self.configuration, self.plugins = configuration, plugins
-        self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
-        self.limits = limits
-        self.seed = seed
-        self.world = World(configuration, plugins, self.gates, seed=seed)
-        self._usable = UsableObjects({NODE, POD, *self.world.handle.watched})
-        self._given: Snapshot | None = None
-        self.move(snapshot)
-
-    def move(self, snapshot: Snapshot) -> None:
-        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`)."""
-        if snapshot is self._given:
-            self.world.reset()
-            return
-        usable = self._usable.of(snapshot)
-        self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
-        self.snapshot = without(usable, self.world.left_out)
-        self._given = snapshot
-
-    def renewed(self) -> Insight:
-        """An Insight with the same scheduler, and a world that nothing has touched."""
-        return Insight(
-            Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates
-        )
-
-    @property
-    def problems(self) -> list[str]:
-        """The objects that were left out, one line each."""
-        return [*self._usable.problems, *self.world.problems]
 
     # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
     # Stopped: the answer then has what is known so far.
@@ -278,6 +241,66 @@ class Insight:
             self.world, expansion, pools=pools, matches=matches, limits=limits, shown=shown, progress=progress
         )
 
+    def when(
+        self,
+        what: str = "",
+        objects: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        namespace: str = "default",
+        foresight: Foresight | None = None,
+        sooner: str = "auto",
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> When:
+        """Return in how long pods start, as the cluster goes on from now, and what would let them sooner.
+
+        `what`: a pod, or `TYPE/NAME` of a workload or a PodGroup, whose pending pods are meant. `objects` (documents):
+        new ones, whose pods are meant in place of `what`. `sooner`: `yes`, `no`, or `auto` for if that isn't too much
+        work. `shown` and `progress`: as for `capacity`. Raises QuestionError.
+        """
+        self.world.reset()
+        with self.world.what_if():
+            new = None if objects is None else self._manifests(progress).expand(objects)
+            setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration, new)
+            if new is not None:
+                title, pods = targets.created(self.world, new)
+            else:
+                title, pods = targets.existing(self.world, self.snapshot, what, namespace, self.pod)
+            wanted = when.WantedStarts(
+                title=title,
+                pods=pods,
+                seed=self.seed,
+                sooner=sooner,
+                classes=raised_priority.priorities_of(self.snapshot),
+                trials=self._trials.all() if objects is None else {},
+            )
+            return when.when(self.world, setting, wanted, notes, shown, progress)
+
+    def when_pending(
+        self,
+        namespace: str | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        foresight: Foresight | None = None,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> PendingStarts:
+        """Return when each pending pod starts, or those of a namespace and with `matches`, as for `when`."""
+        self.world.reset()
+        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
+        pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
+        in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
+        setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration)
+        return when_pending.when_pending(
+            self.world,
+            setting,
+            in_order,
+            notes,
+            seed=self.seed,
+            shown=shown,
+            progress=progress,
+        )
+
     def usage(
         self,
         namespace: str | None = None,
@@ -423,24 +446,3 @@ class Insight:
         self.world.reset()
         known = self.world.state.objects[NODE]
         return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))
-
-    def _manifests(self, progress: Progress = silent) -> Manifests:
-
-        return manifests.Manifests(self.snapshot, self.seed, Room(self.limits, progress))
-
-    @property
-    def _trials(self) -> FurtherTrials:
-
-        return further_trials.FurtherTrials(self.snapshot, self.seed, self.limits)
-
-    def pod(self, key: str) -> PodInfo:
-        """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
-        pod = self.world.pod(key)
-        if pod is not None:
-            return pod
-
-        raise QuestionError(absent_pods.why_absent(self.snapshot, self.world, key))
-
-    @property
-    def _pods(self) -> Mapping[str, PodInfo]:
-        return self.world.state.objects[POD]

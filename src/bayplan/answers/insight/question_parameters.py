@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, asdict, fields
@@ -54,6 +54,13 @@ CONFIG = "configuration.yaml"
 """What commands call the file that has the configuration of a question."""
 PRICES = "prices.yaml"
 """What commands call the file that has the prices of a question."""
+
+DURATIONS = "durations.yaml"
+"""What commands call the file that has the durations of a question."""
+MODELS = "models.yaml"
+"""What commands call the file that has the parameters of the models of a question."""
+HISTORY = "history"
+"""What commands call the history of which a question has the run times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +168,10 @@ def kind_of(declared: Any) -> Any:
     """Return the type of a parameter without annotations, and without None."""
     if get_origin(declared) is Annotated:
         return declared.__origin__
+    if get_origin(declared) in {list, dict, Literal}:
+        return declared
     members = [each for each in get_args(declared) if each is not type(None)]
-    return declared if get_origin(declared) is list or not members else kind_of(members[0])
+    return kind_of(members[0]) if members else declared
 
 
 def default_of(parameter: FieldInfo) -> Any:

@@ -17,6 +17,7 @@ from bayplan.answers.insight.asked import (
     upgrade_preview,
     usage,
     what_if,
+    when,
     why_not,
 )
 from bayplan.answers.insight.question_parameters import Question
@@ -33,6 +34,8 @@ QUESTIONS: Mapping[str, type[Question]] = {
         drain.AskDrain,
         shrink.AskShrink,
         scale_up.AskScaleUp,
+        when.AskWhen,
+        when.WhenPending,
         what_if.AskWhatIf,
         balance.AskBalance,
         usage.AskUsage,

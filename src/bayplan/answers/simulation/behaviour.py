@@ -70,15 +70,22 @@ class Controllers:
 
     def replacement(self, pod: PodInfo, number: int) -> PodInfo:
         """Return the pod that replaces another one. `number`: how many there were before it."""
+        return self._like(pod, f"+{number}")
+
+    def successor(self, pod: PodInfo, number: int) -> PodInfo:
+        """Return the pod that a Job creates after one has completed. `number`: that of no other one of the Job."""
+        return self._like(pod, f"+next-{number}")
+
+    def _like(self, pod: PodInfo, suffix: str) -> PodInfo:
         document: dict[str, Any] = msgspec.json.decode(pod.raw)
         metadata, spec = document["metadata"], document["spec"]
         spec.pop("nodeName", None)
         metadata.pop("deletionTimestamp", None)
         document.pop("status", None)
         uid = pod.uid.rpartition("+")[0] or pod.uid
-        metadata["uid"] = f"{uid}+{number}"
+        metadata["uid"] = f"{uid}{suffix}"
         if self._kind(pod) != STATEFUL_SET.kind:
-            metadata["name"] = f"{pod.name.rpartition('+')[0] or pod.name}+{number}"
+            metadata["name"] = f"{pod.name.rpartition('+')[0] or pod.name}{suffix}"
         return PodInfo.from_raw(encode(document))
 
     @staticmethod
@@ -91,7 +98,8 @@ class Behaviour:
     """How a simulated cluster behaves.
 
     `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
-    and the timeout of unschedulable pods are those of the scheduler, in seconds.
+    and the timeout of unschedulable pods are those of the scheduler, in seconds. `keeps_order`: see
+    `SchedulingQueue`; the timeout doesn't count then.
     """
 
     startup: Startup = field(default_factory=Startup)
@@ -102,3 +110,4 @@ class Behaviour:
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     unschedulable_timeout: float = 300.0
+    keeps_order: bool = False

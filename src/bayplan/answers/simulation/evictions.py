@@ -6,15 +6,20 @@ the caller's business.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from bayplan.answers.simulation.claims import release_claims
+from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.core.api.labels import InvalidSelector
+from bayplan.core.api.objects import encode
 from bayplan.core.api.selectors import label_selector
+from bayplan.core.api.times import rfc3339
 from bayplan.core.cluster.pod_info import PodInfo
 
 
@@ -52,3 +57,15 @@ def _selects(budget: Any, pod: PodInfo) -> bool:
     except InvalidSelector:
         return False
     return selector is not None and bool(selector.requirements) and selector.matches(pod.labels)
+
+
+def terminating(pod: PodInfo, moment: datetime, why: DepartureReason) -> PodInfo:
+    """Return a pod that is being deleted. The condition of a victim keeps its preemptor from preempting again."""
+    document: dict[str, Any] = msgspec.json.decode(pod.raw)
+    document["metadata"]["deletionTimestamp"] = rfc3339(moment)
+    if why is DepartureReason.PREEMPTED:
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        document["status"] = {**(document.get("status") or {}), "conditions": [condition]}
+    leaving = PodInfo.from_raw(encode(document))
+    leaving.started = pod.started
+    return leaving

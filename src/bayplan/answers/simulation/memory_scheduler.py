@@ -22,6 +22,7 @@ class MemoryScheduler:
     """What a scheduler is made of. Who uses it decides which pod has its turn, and when time passes.
 
     `preempt`: whether pods may preempt. `initial_backoff`, `max_backoff` and `unschedulable_timeout` are in seconds.
+    `keeps_order`: see `SchedulingQueue`.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class MemoryScheduler:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         unschedulable_timeout: float,
+        keeps_order: bool = False,
     ) -> None:
         self.queue = SchedulingQueue(
             world.queue_profiles,
@@ -40,6 +42,7 @@ class MemoryScheduler:
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
             unschedulable_timeout=unschedulable_timeout,
+            keeps_order=keeps_order,
             own=world.own_volumes,
             failures=world.failures,
         )

@@ -16,6 +16,16 @@ from bayplan.core.cluster.pod_info import PodInfo
 _HASH = "pod-template-hash"
 _DIGITS_OF_TIME = 8
 """A CronJob names its Jobs after the minutes since 1970."""
+_OF_ONE_JOB = frozenset(
+    {
+        "controller-uid",
+        "job-name",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/job-completion-index",
+    }
+)
+"""Labels that only the pods of one Job have, or one of them."""
 _NOT_SPREAD = frozenset({JOB.kind, CRON_JOB.kind})
 _WITH_IDENTITY = frozenset({STATEFUL_SET.kind, DAEMON_SET.kind})
 """The owners whose pods have a name or a node of their own: another one comes only once the old one is gone."""
@@ -101,6 +111,24 @@ def workload_of(pod: PodInfo) -> str:
     """Return the workload of a pod, such as `deployment default/web`; "" for a pod without a controller."""
     owners = list(owners_of(pod))
     return f"{owners[-1][0].lower()} {pod.namespace}/{owners[-1][1]}" if owners else ""
+
+
+def alike(pod: PodInfo) -> Iterator[str]:
+    """Yield names for the pods that run about as long as a pod, the most similar ones first.
+
+    Those of its workload come first. A Job runs once, so the pods of Jobs with the same labels are alike, too.
+    """
+    owners = list(owners_of(pod))
+    if owners:
+        yield workload_of(pod)
+        if owners[-1][0] != JOB.kind:
+            return
+    near = f"{pod.namespace}, priority {pod.priority}"
+    labels = [f"{key}={value}" for key, value in sorted(pod.labels.items()) if key not in _OF_ONE_JOB]
+    if labels:
+        yield f"{near}, {','.join(labels)}"
+    if not owners:
+        yield near
 
 
 def belongs_to(pod: PodInfo) -> str | None:

@@ -14,19 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-import msgspec
-
 from bayplan.answers.simulation.agenda import Agenda
 from bayplan.answers.simulation.behaviour import Behaviour
-from bayplan.answers.simulation.evictions import remove
+from bayplan.answers.simulation.evictions import remove, terminating
 from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
 from bayplan.answers.simulation.memory_scheduler import MemoryScheduler
 from bayplan.answers.simulation.ports import AttemptOutcomes, MemoryPorts
 from bayplan.answers.simulation.world import World
 from bayplan.answers.simulation.writes import finished
 from bayplan.core.api.kinds import NODE, POD, Kind
-from bayplan.core.api.objects import encode
-from bayplan.core.api.times import rfc3339
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.ports import Binding
 from bayplan.core.executor.runtime import Only
@@ -113,6 +109,7 @@ class Timeline(AttemptOutcomes):
         self._observers = observers
         self._seed = seed
         self._agenda = Agenda()
+        self._stopped = False
         self._latest: dict[str, str] = {}
         """By uid of an origin that has not ended: the uid of its latest pod."""
         self._ports = _TimedPorts(world, self)
@@ -122,6 +119,7 @@ class Timeline(AttemptOutcomes):
             initial_backoff=self.behaviour.initial_backoff,
             max_backoff=self.behaviour.max_backoff,
             unschedulable_timeout=self.behaviour.unschedulable_timeout,
+            keeps_order=self.behaviour.keeps_order,
         )
         self._queue = self._scheduler.queue
         world.handle.time = begin
@@ -186,10 +184,10 @@ class Timeline(AttemptOutcomes):
             while coming is not None and coming.at <= 0:
                 coming.happen(self)
                 coming = next(stream, None)
-            self.world.keep()
+            self._keep()
             for observer in self._observers:
                 observer.begin(self)
-            while True:
+            while not self._stopped:
                 if coming is not None and coming.at <= min(self.now, self._agenda.next_time):
                     coming.happen(self)
                     coming = next(stream, None)
@@ -205,6 +203,10 @@ class Timeline(AttemptOutcomes):
                     break
             for observer in self._observers:
                 observer.end()
+
+    def stop(self) -> None:
+        """Let nothing more happen."""
+        self._stopped = True
 
     def _pass_time(self, next_happening: float, until: float) -> bool:
         """Let time pass until something can be done. Returns False if that is after the end, or never."""
@@ -238,6 +240,9 @@ class Timeline(AttemptOutcomes):
         if self.world.handle.activated:
             self._queue.activate(self.world.handle.activated, self.now)
         self._scheduler.waits.note(self.now)
+        self._keep()
+
+    def _keep(self) -> None:
         self.world.keep()
 
     def _move(self, event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
@@ -294,7 +299,7 @@ class Timeline(AttemptOutcomes):
         if life is None or life.leaving is not None:
             return
         life.leaving = why
-        self.world.change(POD, pod.key, _terminating(pod, self.moment, why))
+        self.world.change(POD, pod.key, terminating(pod, self.moment, why))
         for observer in self._observers:
             observer.evicted(pod, life)
         controllers = self.behaviour.controllers
@@ -404,6 +409,9 @@ class Timeline(AttemptOutcomes):
         for observer in self._observers:
             observer.attempted(plan)
 
+    def binding(self, binding: Binding) -> None:
+        """Keep nothing that would undo a binding."""
+
     def bound(self, binding: Binding) -> None:
         """Note the node of a pod."""
         self._has_node(binding.pod, binding.node_name, self.behaviour.binding_seconds)
@@ -421,21 +429,10 @@ class _TimedPorts(MemoryPorts):
         self._timeline = timeline
 
     async def bind(self, binding: Binding) -> Status:
-        """Put the pod on its node. Nothing is kept to undo that."""
+        """Put the pod on its node."""
         pod = binding.pod
         pod.started = self._timeline.second  # an assumed pod is a copy of its own
+        self._timeline.binding(binding)
         self._timeline.world.change(POD, pod.key, pod)
         self._timeline.bound(binding)
         return success()
-
-
-def _terminating(pod: PodInfo, moment: datetime, why: DepartureReason) -> PodInfo:
-    """Return a pod that is being deleted. The condition of a victim keeps its preemptor from preempting again."""
-    document: dict[str, Any] = msgspec.json.decode(pod.raw)
-    document["metadata"]["deletionTimestamp"] = rfc3339(moment)
-    if why is DepartureReason.PREEMPTED:
-        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-        document["status"] = {**(document.get("status") or {}), "conditions": [condition]}
-    leaving = PodInfo.from_raw(encode(document))
-    leaving.started = pod.started
-    return leaving

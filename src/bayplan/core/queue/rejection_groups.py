@@ -118,6 +118,8 @@ class RejectionGroups:
         self._backoff = backoff
         self._sort_key = sort_key
         self._own = own
+        self.keeps_order = False
+        """Whether a pod that leads keeps the time at which it was queued, as all that are rejected do then."""
         self._owners = TopicIndex()
         """The unschedulable pods of groups by their own topics."""
         self._groups: dict[Hashable, _Group] = {}
@@ -242,7 +244,8 @@ class RejectionGroups:
     def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
         """Let the pod lead that can be attempted first, and return it: the caller requeues it."""
         leader = group.leader = group.others.pop(now)
-        leader.queued_at = max(leader.queued_at, group.rejected_at)
+        if not self.keeps_order:
+            leader.queued_at = max(leader.queued_at, group.rejected_at)
         group.state = _State.REQUEUED
         self._requeued[leader.uid] = key
         return leader

@@ -5,6 +5,7 @@ Mirrors pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -36,6 +37,8 @@ class SchedulingQueue(Places):
         initial_backoff: in seconds.
         max_backoff: in seconds.
         unschedulable_timeout: seconds after which an unschedulable pod is requeued without an event.
+        keeps_order: whether a rejected pod keeps its place in the order, without a further backoff, and only events
+            requeue it: as if every pod that waits were tried again each time, while one of those that are alike is.
         own: the topics of objects that a single pod may be rejected for (see `Peers`).
         caller: returns the function that calls the PreEnqueue plugins for a pod.
         ask_hint: calls a hint.
@@ -50,6 +53,7 @@ class SchedulingQueue(Places):
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         unschedulable_timeout: float = 300.0,
+        keeps_order: bool = False,
         own: Topics = NO_TOPICS,
         caller: Callable[[PodInfo], Caller] = lambda _: call,
         ask_hint: AskHint = ask_hint,
@@ -62,7 +66,8 @@ class SchedulingQueue(Places):
         super().__init__(profiles, hints, AttemptBackoff(initial_backoff, max_backoff), own, caller, failures)
         self.nominations = nominations
         self._changes = partial(changes.pod_changes, scale_ups=any(each.resizes for each in profiles.values()))
-        self._unschedulable_timeout = unschedulable_timeout
+        self._unschedulable_timeout = math.inf if keeps_order else unschedulable_timeout
+        self._keeps_order = self.groups.keeps_order = keeps_order
         self.unit: Mapping[str, QueuedPod] = self._in_flight.unit
         """By uid, the pods of the running attempt: popped or taken for it, and neither placed nor requeued yet."""
 
@@ -250,7 +255,8 @@ class SchedulingQueue(Places):
             queued.consecutive_errors = 0
         else:
             queued.consecutive_errors += 1
-        queued.queued_at = now
+        if not (self._keeps_order and queued.rejected):
+            queued.queued_at = now
         queued.backoff_expiration = None
         queued.was_flushed = False
         queued.place = None

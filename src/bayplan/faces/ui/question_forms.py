@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from msgspec import Meta
 from msgspec.structs import fields
@@ -63,7 +63,8 @@ class FormFieldError(QuestionError):
 class QuestionForm:
     """A question with a form. `text`: what it asks. `quick`: whether it is answered before the form is sent.
 
-    `given`: parameters that have no field.
+    `given`: parameters that have no field. `about_all`: what is asked if the first field is empty, with the parameters
+    that it has.
     """
 
     question: type[Question]
@@ -72,11 +73,15 @@ class QuestionForm:
     fields: tuple[FormField, ...]
     quick: bool = False
     given: Mapping[str, Any] = field(default_factory=dict)
+    about_all: type[Question] | None = None
 
     def filled(self, insight: Insight, texts: Texts) -> Question:
         """Return the question that was typed. Raises FormFieldError."""
-        types = {parameter.name: parameter.type for parameter in fields(self.question)}
-        values = dict(self.given)
+        question = self.question
+        if self.about_all is not None and not texts[self.fields[0].name]:
+            question = self.about_all
+        types = {parameter.name: parameter.type for parameter in fields(question)}
+        values = {name: value for name, value in self.given.items() if name in types}
         for each in self.fields:
             parameter = each.name if each.parameter == "" else each.parameter
             text = texts[each.name]
@@ -85,7 +90,7 @@ class QuestionForm:
             with _about(each):
                 reader = each.reader
                 values[parameter] = reader(insight, text, texts) if reader else _read(types[parameter], text)
-        return self.question(**values)
+        return question(**values)
 
     def blamed(self, error: QuestionError) -> list[str]:
         """Return the names of the fields that an error is about."""
@@ -109,6 +114,8 @@ def _read(declared: Any, text: str) -> Any:
         return bool(text)
     if kind is int:
         return _number(text, [each for each in metadata_of(declared) if isinstance(each, Meta)])
+    if get_origin(kind) is Literal and text not in get_args(kind):
+        raise QuestionError(f"{text:.40}: expected one of {', '.join(get_args(kind))}")
     return _words(text) if get_origin(kind) is list else text
 
 
@@ -143,6 +150,17 @@ def read_manifests(_: Insight, text: str, texts: Texts) -> list[dict[str, Any]]:
 def read_prices(_: Insight, text: str, __: Texts) -> dict[str, float]:
     """Read prices in YAML."""
     return dict(Prices.of_text(text, "prices").dollars)
+
+
+def read_durations(_: Insight, text: str, __: Texts) -> dict[str, Any]:
+    """Read run times by workload in YAML."""
+    try:
+        documents = [document for _, document in yaml_documents("durations", text)]
+    except ManifestError as error:
+        raise QuestionError(str(error)) from None
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise QuestionError("durations: expected durations by workload, as in `job default/train: 30m`")
+    return {str(key): value for key, value in documents[0].items()}
 
 
 def read_copy(insight: Insight, text: str, texts: Texts) -> list[PodKind]:

@@ -20,11 +20,19 @@ from bayplan.answers.insight.asked.scale_up import AskScaleUp
 from bayplan.answers.insight.asked.shrink import AskShrink
 from bayplan.answers.insight.asked.upgrade_preview import AskUpgradePreview
 from bayplan.answers.insight.asked.usage import AskUsage
+from bayplan.answers.insight.asked.when import AskWhen, WhenPending
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.limits import MOST_NEW_NODES
 from bayplan.faces.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.faces.ui.app import PageError, PageRequest
-from bayplan.faces.ui.question_forms import FormField, QuestionForm, read_copy, read_manifests, read_prices
+from bayplan.faces.ui.question_forms import (
+    FormField,
+    QuestionForm,
+    read_copy,
+    read_durations,
+    read_manifests,
+    read_prices,
+)
 
 ROWS = 200
 """The most rows of a table."""
@@ -41,6 +49,8 @@ metadata: {name: web}
 spec:
   containers:
     - {name: main, image: nginx, resources: {requests: {cpu: "1"}}}"""
+_DURATIONS = """job default/train: 30m
+cronjob default/nightly: {p50: 20m, p90: 1h}"""
 _PRICES = """m5.large: 0.096
 batch: 0.34"""
 _NAMESPACE = FormField("namespace", "in namespace", "default")
@@ -105,6 +115,19 @@ QUESTIONS: Mapping[str, QuestionForm] = {
                     reader=read_prices,
                 ),
             ),
+        ),
+        QuestionForm(
+            AskWhen,
+            "When",
+            "In how long do pods start that wait, and what do they wait for?",
+            (
+                FormField("what", "pod or workload", "job/train, or nothing for all that are pending"),
+                _NAMESPACE,
+                FormField("durations", "how long pods run, by workload", _DURATIONS, lines=3, reader=read_durations),
+                FormField("autoscaler", "rules of an autoscaler", "none, cluster-autoscaler or karpenter"),
+            ),
+            given={"sooner": "no"},
+            about_all=WhenPending,
         ),
         QuestionForm(
             AskCapacity,

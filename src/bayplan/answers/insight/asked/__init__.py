@@ -8,5 +8,5 @@ A field is a parameter: its `Annotated` has its limits and its description (`Met
 Imports no slow modules (see `question_parameters.py`): a question's answer is imported once it is asked.
 
 Other packages use `balance`, `capacity`, `diff`, `doctor`, `drain`, `explain`, `fit`, `scale_up`, `shrink`,
-`upgrade_preview`, `usage`, `what_if`, `why_not`.
+`upgrade_preview`, `usage`, `what_if`, `when`, `why_not`.
 """

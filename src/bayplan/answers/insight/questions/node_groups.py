@@ -7,7 +7,7 @@ what belongs to one node alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -33,12 +33,19 @@ class NodeGroup:
     """Nodes of one pool and one instance type, or of one size where that isn't known.
 
     `like`: the position of a typical node by zone, the zone with the fewest nodes first. `size`: the number of nodes.
+    `names`: their names by zone.
     """
 
     pool: str
     instance_type: str
     size: int
     like: Mapping[str, int]
+    names: Mapping[str, Sequence[str]]
+
+    @property
+    def title(self) -> str:
+        """What people call it: its pool, or else its instance type."""
+        return self.pool or self.instance_type or "the nodes"
 
 
 def node_groups(world: World) -> list[NodeGroup]:
@@ -59,6 +66,7 @@ def node_groups(world: World) -> list[NodeGroup]:
             instance_type,
             sum(map(len, zones.values())),
             {zone: _typical(world, zones[zone]) for zone in sorted(zones, key=lambda zone: (len(zones[zone]), zone))},
+            {zone: [nodes.info(position).name for position in positions] for zone, positions in zones.items()},
         )
         for (pool, instance_type, _), zones in members.items()
     ]
@@ -110,8 +118,26 @@ def new_nodes(world: World, group: NodeGroup) -> Iterator[NewNode]:
         for zone, like in zones:
             name = f"{like.name}-new-{number}"
             if name not in known:
-                documents = [*copy_of_node(like, name), *attached_objects(world, like.name, name)]
-                yield NewNode(name, zone, tuple(map(_decoded, documents)))
+                yield NewNode(name, zone, tuple(map(_decoded, _documents(world, like, name))))
+
+
+def maker(world: World, position: int) -> Callable[[str], list[tuple[Kind, str, Any]]]:
+    """Return what makes new nodes of a name like one that a world has now, whatever becomes of that one."""
+    raws = [encode(document) for document in _documents(world, world.state.nodes.info(position), _PLACEHOLDER)]
+
+    def make(name: str) -> list[tuple[Kind, str, Any]]:
+        text = msgspec.json.encode(name)[1:-1]
+        return [_decoded(msgspec.json.decode(raw.replace(_PLACEHOLDER.encode(), text))) for raw in raws]
+
+    return make
+
+
+_PLACEHOLDER = "the-name-of-a-new-node-dc11a1"
+"""What a new node is called until it gets its name. No cluster has that."""
+
+
+def _documents(world: World, like: NodeInfo, name: str) -> list[dict[str, Any]]:
+    return [*copy_of_node(like, name), *attached_objects(world, like.name, name)]
 
 
 def attached_objects(world: World, like: str, name: str) -> Iterator[dict[str, Any]]:

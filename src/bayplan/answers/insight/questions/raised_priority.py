@@ -18,7 +18,7 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import PRIORITY_CLASS
 from bayplan.core.api.objects import decode
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.framework.remedies import Remedy, may_make_room
+from bayplan.core.framework.remedies import Edit, Remedy, may_make_room
 
 _TRIED = 5
 """The most classes to try."""
@@ -32,6 +32,17 @@ def priorities_of(snapshot: Snapshot) -> dict[str, int]:
     return {name: decode(PRIORITY_CLASS.type, raw).value or 0 for name, raw in known.items()}
 
 
+def higher_classes(classes: Mapping[str, int], priority: int) -> list[str]:
+    """Return the names of the classes above a priority, the lowest first, without those of the system."""
+    higher = [name for name, value in classes.items() if value > priority and not name.startswith(_SYSTEM)]
+    return sorted(higher, key=lambda each: (classes[each], each))
+
+
+def with_class(name: str, priority: int) -> Edit:
+    """Return what gives the manifest of a pod a priority class."""
+    return partial(_give, name, priority)
+
+
 def with_higher_priority(
     world: World, pod: PodInfo, progress: Progress, *, classes: Mapping[str, int], confirm: Confirm
 ) -> Help | None:
@@ -40,10 +51,9 @@ def with_higher_priority(
     `classes`: the priorities of the priority classes. A pod that would evict replicas of its own workload, or pods of a
     DaemonSet, isn't helped. Raises Stopped.
     """
-    lower = [name for name, value in classes.items() if value > pod.priority and not name.startswith(_SYSTEM)]
-    for name in sorted(lower, key=lambda each: (classes[each], each))[:_TRIED]:
+    for name in higher_classes(classes, pod.priority)[:_TRIED]:
         progress(f"trying the priority class {name}")
-        remedy = Remedy(f"give the pod the priority class {name}", pod=partial(_give, name, classes[name]))
+        remedy = Remedy(f"give the pod the priority class {name}", pod=with_class(name, classes[name]))
         change = combined(pod, None, [remedy])
         with world.trial():
             make(world, change)

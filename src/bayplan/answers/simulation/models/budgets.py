@@ -7,7 +7,7 @@ concerns and not all pods. Preemption reads the status; the autoscaler asks `all
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,7 @@ class BudgetController(TimelineObserver):
         self._by_namespace: dict[str, dict[str, _Counted]] = {}
         self._of_origin: dict[str, list[tuple[str, _Counted]]] = {}
         self._writing = False
+        self._unfollow: Callable[[], None] = lambda: None
 
     def begin(self, timeline: Timeline) -> None:
         """Count what there is."""
@@ -61,7 +62,11 @@ class BudgetController(TimelineObserver):
         store = timeline.world.state.objects[POD_DISRUPTION_BUDGET]
         for key in list(store):
             self._count(key, store[key])
-        store.follow(self._changed)
+        self._unfollow = store.follow(self._changed)
+
+    def end(self) -> None:
+        """Count nothing any more."""
+        self._unfollow()
 
     def _changed(self, before: Any, now: Any) -> None:
         if self._writing or self._timeline is None:

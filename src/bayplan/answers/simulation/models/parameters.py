@@ -72,6 +72,15 @@ class AutoscalerParameters(_Strict, frozen=True):
     rules: dict[str, float | bool] = {}
     groups: tuple[GroupParameters, ...] = ()
 
+    def limits(self, pool: str, instance_type: str, zone: str) -> tuple[int, int]:
+        """The fewest and the most nodes of a group: by the first limits that match it."""
+        found = (
+            (each.minimum, each.maximum)
+            for each in self.groups
+            if each.pool in {"", pool} and each.instance_type in {"", instance_type} and each.zone in {"", zone}
+        )
+        return next(found, (0, 1000))
+
 
 class InterruptionParameters(_Strict, frozen=True):
     """Of spot nodes: their label, how often each is taken back, and how long before that it is said."""

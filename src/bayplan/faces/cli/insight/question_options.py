@@ -18,7 +18,9 @@ from msgspec import NODEFAULT, Meta
 from msgspec.structs import FieldInfo
 
 from bayplan.answers.insight.question_parameters import (
+    DURATIONS,
     FILE,
+    HISTORY,
     Option,
     Question,
     default_of,
@@ -30,6 +32,8 @@ from bayplan.faces.cli.insight.cluster_options import Command, with_options
 from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
 
 _SHARED = {"-n", "-l", "--config"}
+_FILES = {DURATIONS: FilesOfKind("file", ".csv", ".yaml", ".yml", ".json"), HISTORY: FilesOfKind("path", "")}
+"""What options read that is no YAML."""
 
 
 def question_options(question: type[Question]) -> Callable[[Command], Command]:
@@ -63,15 +67,18 @@ def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], C
     kind = kind_of(parameter.type)
     many = get_origin(kind) is list
     if not option.name:
-        return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar)
+        needed = default is NODEFAULT and not many
+        return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar, required=needed)
     settings: dict[str, Any] = {"help": text, "metavar": option.metavar}
     if option.file:
-        settings |= {"type": YAML_FILE}
+        settings |= {"type": _FILES.get(option.file, YAML_FILE)}
     elif kind is bool:
         settings |= {"is_flag": True}
     elif kind is int:
         least = next((int(each.ge) for each in found if each.ge is not None), None)
         settings |= {"type": click.IntRange(least), "default": default, "show_default": default is not None}
+    elif get_origin(kind) is Literal:
+        settings |= {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
     elif many:
         (item,) = get_args(kind)
         settings |= {"multiple": True, "type": click.Choice(get_args(item)) if get_origin(item) is Literal else None}

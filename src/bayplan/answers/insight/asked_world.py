@@ -1,0 +1,89 @@
+"""AskedWorld: a snapshot, and the world that has it, of which `Insight` asks its questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+from bayplan.answers.insight.answers import Progress, QuestionError, silent
+from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.snapshot import Snapshot
+from bayplan.answers.snapshots.usable import UsableObjects, without
+from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.core.versions import FeatureGates, gates_of, with_gangs
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import absent_pods, manifests
+    from bayplan.answers.insight.questions import further_trials
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.manifests import Manifests
+    from bayplan.answers.insight.questions.further_trials import FurtherTrials
+
+
+class AskedWorld:
+    """The cluster of a snapshot, as a scheduler with a configuration decides about it. See `Insight`."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        *,
+        seed: int = 0,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        gates: FeatureGates | None = None,
+    ) -> None:
+        self.configuration, self.plugins = configuration, plugins
+        self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
+        self.limits = limits
+        self.seed = seed
+        self.world = World(configuration, plugins, self.gates, seed=seed)
+        self._usable = UsableObjects({NODE, POD, *self.world.handle.watched})
+        self._given: Snapshot | None = None
+        self.move(snapshot)
+
+    def move(self, snapshot: Snapshot) -> None:
+        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`)."""
+        if snapshot is self._given:
+            self.world.reset()
+            return
+        usable = self._usable.of(snapshot)
+        self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
+        self.snapshot = without(usable, self.world.left_out)
+        self._given = snapshot
+
+    def renewed(self) -> Self:
+        """Another one with the same scheduler, and a world that nothing has touched."""
+        return type(self)(
+            Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates
+        )
+
+    @property
+    def problems(self) -> list[str]:
+        """The objects that were left out, one line each."""
+        return [*self._usable.problems, *self.world.problems]
+
+    def _manifests(self, progress: Progress = silent) -> Manifests:
+        return manifests.Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+
+    @property
+    def _trials(self) -> FurtherTrials:
+        return further_trials.FurtherTrials(self.snapshot, self.seed, self.limits)
+
+    def pod(self, key: str) -> PodInfo:
+        """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
+        pod = self.world.pod(key)
+        if pod is not None:
+            return pod
+
+        raise QuestionError(absent_pods.why_absent(self.snapshot, self.world, key))
+
+    @property
+    def _pods(self) -> Mapping[str, PodInfo]:
+        return self.world.state.objects[POD]

@@ -1,0 +1,281 @@
+"""when: in how long pods start, as the cluster goes on from now, and what lets them or would let them sooner.
+
+The cluster is simulated forward many times (`forecast.py`), with the run times that are known (`durations.py`). Pods
+that nobody has created yet are not foreseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, plural
+from bayplan.answers.insight.json_values import fields_of
+from bayplan.answers.insight.questions.explain import Explanation, explain
+from bayplan.answers.insight.questions.forecast import Forecast, ForecastRun, ForecastSetting
+from bayplan.answers.insight.questions.sooner import Variation, variations
+from bayplan.answers.insight.questions.starts import (
+    Known,
+    NodeShare,
+    StartTimes,
+    WaitedFor,
+    clock,
+    likely_nodes,
+    runs_of,
+    times_of,
+    waited_for,
+)
+from bayplan.answers.insight.tables import table
+from bayplan.answers.simulation.world import World
+from bayplan.core.cluster.pod_info import PodInfo
+
+AUTO, YES, NO = "auto", "yes", "no"
+"""Whether to try what would be sooner; `auto`: if that isn't too much work."""
+_SEEDS = (39, 19, 9, 5, 3)
+"""With how many seeds a variation is tried."""
+_WORK = 100_000
+"""The attempts of the scheduler that all variations may take, unless they are asked for."""
+_HELPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sooner:
+    """What would be different with a change. `p50`: of the start then. `sooner`: by how many seconds; None if it
+    starts only with the change, or never.
+    """
+
+    change: str
+    p50: float | None
+    sooner: float | None
+
+    @property
+    def text(self) -> str:
+        """The difference for people."""
+        if self.sooner is None:
+            return "-" if self.p50 is None else "in place of never"
+        return (
+            clock(self.sooner)
+            if self.sooner >= 1
+            else "no sooner"
+            if self.sooner > -1
+            else f"{clock(-self.sooner)} later"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """Why a pod never starts, whatever is foreseen. `help`: what would let it."""
+
+    pod: str
+    message: str
+    help: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class When(Answer):
+    """When something starts: all of the `pods` that it has.
+
+    `start`: of the last of them; `first`: of the first one. `nodes`: the likely ones. `waits`: for whose end it waits.
+    `sooner`: what would change that. `known`: how far the answer can be trusted. `never`: the share of the runs in
+    which it doesn't start, and `unless` says why if it doesn't in most. `runs`: how often it was simulated.
+    """
+
+    what: str
+    pods: int
+    start: StartTimes
+    first: StartTimes
+    runs: int
+    known: Known
+    nodes: tuple[NodeShare, ...] = ()
+    waits: tuple[WaitedFor, ...] = ()
+    sooner: tuple[Sooner, ...] = ()
+    never: float = 0.0
+    unless: Unless | None = None
+    notes: tuple[str, ...] = ()
+    shown: int = 20
+    stopped: bool = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the answer is of fewer runs than were wanted."""
+        return self.stopped
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/when.md."""
+        waits_for = [each.pod for each in self.waits]
+        others = fields_of(self, "start", "known", "stopped")
+        return {**fields_of(self.start), "waitsFor": waits_for, **others, **self.known.fields(stopped=self.stopped)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the likely nodes."""
+        return [fields_of(each) for each in self.nodes]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return a sentence, the likely nodes, what is waited for, and what would be sooner."""
+        limit = 0 if wide else self.shown
+        parts: list[RenderableType] = [Text(self._headline(), style="bold")]
+        if self.pods > 1 and self.first != self.start:
+            parts.append(Text(f"the first of {plural(self.pods, 'pod')}: {self.first.text}"))
+        if self.unless is not None:
+            parts.append(Text(f"{self.unless.pod}: {self.unless.message}"))
+            parts += [Text(f"  would help: {text}") for text in self.unless.help]
+        if self.waits:
+            title = ("WAITS FOR THE END OF", "RUNS", "KNOWN BY")
+            parts += [
+                Text(),
+                table(title, self.waits, lambda each: (each.pod, f"{each.share:.0%}", each.source or "-"), limit),
+            ]
+        if self.nodes:
+            parts += [
+                Text(),
+                table(("NODE", "SHARE"), self.nodes, lambda each: (each.node, f"{each.share:.0%}"), limit),
+            ]
+        if self.sooner:
+            title = ("WITH", "STARTS", "SOONER BY")
+            parts += [Text(), table(title, self.sooner, lambda each: (each.change, clock(each.p50), each.text))]
+        parts += [Text(), Text(f"{self.known.text}; {plural(self.runs, 'run')}")]
+        parts += [Text(f"note: {note}") for note in self.notes]
+        return Lines(*parts)
+
+    def _headline(self) -> str:
+        if self.stopped and not self.runs:
+            return f"{self.what}: {INTERRUPTED}"
+        begin = f"{INTERRUPTED}: {self.what}" if self.stopped else self.what
+        if self.start.p50 is None:
+            often = "" if self.never == 1 else f" in {self.never:.0%} of the runs"
+            return f"{begin} never starts{often}, unless something changes"
+        if not self.runs:
+            return f"{begin} has its node already" if self.pods == 1 else f"{begin}: all pods have their nodes already"
+        text = f"{begin} starts {'now' if self.start.p50 < 1 else f'in {self.start.text}'}"
+        return f"{text}; never in {self.never:.0%} of the runs" if self.never else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedStarts:
+    """What is asked: `title` for people, and the pods that are meant, which are in the world.
+
+    `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority
+    classes. `trials`: the arguments of `explain`.
+    """
+
+    title: str
+    pods: Sequence[PodInfo]
+    seed: int = 0
+    sooner: str = AUTO
+    classes: Mapping[str, int] = field(default_factory=dict)
+    trials: Mapping[str, Any] = field(default_factory=dict)
+
+
+def when(
+    world: World, setting: ForecastSetting, wanted: WantedStarts, notes: Sequence[str], shown: int, progress: Progress
+) -> When:
+    """Return when the wanted pods start. The world has them, and is as before afterwards."""
+    waiting = [pod for pod in wanted.pods if not pod.node_name]
+    uids = [pod.uid for pod in waiting]
+    said = [*notes, *_placed_already(wanted)]
+    known = Known.of(world, setting.durations)
+    if not waiting:
+        now = StartTimes(0.0, 0.0, 0.0)
+        nodes = tuple(NodeShare(pod.node_name, 1.0) for pod in wanted.pods[:1])
+        return When(wanted.title, len(wanted.pods), now, now, 0, known, nodes, notes=tuple(said), shown=shown)
+
+    def told(runs: Sequence[ForecastRun]) -> None:
+        progress(f"{plural(len(runs), 'run')}: starts in {times_of(runs, uids)[0].text}")
+
+    runs, stopped = runs_of(Forecast(world, setting, uids, progress), wanted.seed, setting.runs, told)
+    start, first = times_of(runs, uids)
+    never = round(sum(any(uid not in run.starts for uid in uids) for run in runs) / max(len(runs), 1), 4)
+
+    def source_of(key: str) -> str:
+        pod = world.pod(key)
+        found = None if pod is None else setting.durations.of(pod)
+        return "" if found is None else found.source
+
+    found = When(
+        wanted.title,
+        len(wanted.pods),
+        start,
+        first,
+        len(runs),
+        known,
+        likely_nodes(runs, uids),
+        waited_for(runs, uids, source_of),
+        never=never,
+        shown=shown,
+        stopped=stopped,
+    )
+    if not stopped:
+        try:
+            found = replace(
+                found, unless=_unless(world, waiting, runs, wanted, progress) if start.p50 is None else None
+            )
+            sooner, more = _sooner(world, setting, wanted, waiting, runs, progress)
+            found, said = replace(found, sooner=sooner), [*said, *more]
+        except Stopped:
+            found = replace(found, stopped=True)
+    lines = [*said, *setting.durations.problems, *setting.durations.unused()]
+    return replace(found, notes=tuple(dict.fromkeys(lines)))
+
+
+def _placed_already(wanted: WantedStarts) -> Iterator[str]:
+    placed = [pod for pod in wanted.pods if pod.node_name]
+    if len(placed) == 1:
+        yield f"pod {placed[0].key} is on {placed[0].node_name} already"
+    elif placed:
+        yield f"{len(placed):,} of {plural(len(wanted.pods), 'pod')} are on their nodes already"
+
+
+def _unless(
+    world: World, pods: Sequence[PodInfo], runs: Sequence[ForecastRun], wanted: WantedStarts, progress: Progress
+) -> Unless | None:
+    """Explain the first pod that starts in no run, or in the fewest."""
+    pod = min(pods, key=lambda each: sum(each.uid in run.starts for run in runs))
+    found = explain(world, pod, helps=_HELPS, nearest=1, progress=progress, **wanted.trials)
+    if found.interrupted:
+        raise Stopped
+    return Unless(pod.key, _cause(found), tuple(each.text for each in found.help))
+
+
+def _cause(found: Explanation) -> str:
+    return found.message or next(iter(found.notes), "nothing that was read says why")
+
+
+def _sooner(
+    world: World,
+    setting: ForecastSetting,
+    wanted: WantedStarts,
+    pods: Sequence[PodInfo],
+    runs: Sequence[ForecastRun],
+    progress: Progress,
+) -> tuple[tuple[Sooner, ...], Iterator[str]]:
+    """Try each variation with the first seeds of the runs; also say if that was too much work."""
+    uids = [pod.uid for pod in pods]
+    start, _ = times_of(runs, uids)
+    tried = list(variations(world, pods, wanted.classes))
+    attempts = max(run.attempts for run in runs) * len(tried)
+    seeds = next((number for number in _SEEDS if wanted.sooner == YES or number * attempts <= _WORK), 0)
+    if wanted.sooner == NO or not tried or (start.p50 is not None and start.p50 < 1):
+        return (), iter(())
+    if not seeds:
+        return (), iter(["what would be sooner was not tried, because that takes long here: ask with --sooner yes"])
+    same = runs if wanted.sooner == YES else runs[:seeds]
+    before, _ = times_of(same, uids)
+    found = []
+    for variation in tried:
+        progress(f"with {variation.text}")
+        with suppress(ValueError):  # the pods can't be read with it, as with a class whose value is too large
+            found.append(_with(Forecast(world, setting, uids, progress), variation, before, wanted.seed, len(same)))
+    return tuple(sorted(found, key=lambda each: (each.p50 is None, each.p50))), iter(())
+
+
+def _with(forecast: Forecast, variation: Variation, before: StartTimes, seed: int, number: int) -> Sooner:
+    uids = sorted(forecast.asked)
+    p50 = times_of([forecast.run(seed + each, variation.make) for each in range(number)], uids)[0].p50
+    sooner = None if p50 is None or before.p50 is None else round(before.p50 - p50, 1)
+    return Sooner(variation.text, p50, sooner)
