@@ -7,8 +7,8 @@ base units. This package knows nothing about scheduling and imports no other pac
 
 Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `defaults`, `durations`, `field_errors`,
 `kinds`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`, `patterns`,
-`pod_conditions`, `pod_groups`, `quantity`, `requests`, `resource_lists`, `selectors`, `served`, `sharing`, `status`,
-`suggestions`, `times`, `tolerations`, `type_table`, `volumes`.
+`pod_conditions`, `pod_groups`, `provisioning`, `quantity`, `requests`, `resource_lists`, `selectors`, `served`,
+`sharing`, `status`, `suggestions`, `times`, `tolerations`, `type_table`, `volumes`.
 """
 
 from bayplan.foundations.lazy import import_lazily

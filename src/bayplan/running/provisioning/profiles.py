@@ -1,0 +1,47 @@
+"""The profiles of provisioning requests: those of the scheduler, under another name, and with the request as the gang.
+
+Pods of requests have a scheduler name that no real pod has, so that real pods are decided as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayplan.core.api.provisioning import BOOKING_SECONDS
+from bayplan.core.framework.profile import Point, Profile
+
+CHECK_CAPACITY = "check-capacity.bayplan.dev"
+"""The class that is answered by default."""
+_SUFFIX = "/provisioning"
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisioningOptions:
+    """How requests are answered. `classes`: the names of the classes that are.
+
+    `alone`: another scheduler places the pods, and this process only answers requests. `booking`: the seconds for which
+    room is held.
+    """
+
+    classes: Collection[str] = (CHECK_CAPACITY,)
+    alone: bool = False
+    booking: float = BOOKING_SECONDS
+
+
+def with_requests(profiles: Mapping[str, Profile], plugin: Any, *, alone: bool) -> dict[str, Profile]:
+    """Return the profiles with those of requests; only the latter if another scheduler places the pods."""
+    derived = {name_for_requests(name): _derived(profile, plugin) for name, profile in profiles.items()}
+    return derived if alone else {**profiles, **derived}
+
+
+def name_for_requests(scheduler_name: str) -> str:
+    """The scheduler name of a request's pods."""
+    return f"{scheduler_name}{_SUFFIX}"
+
+
+def _derived(profile: Profile, plugin: Any) -> Profile:
+    permit = [plugin, *profile.at(Point.PERMIT)]
+    name = name_for_requests(profile.scheduler_name)
+    return replace(profile, scheduler_name=name, plugins={**profile.plugins, Point.PERMIT: permit}, flushed=False)
