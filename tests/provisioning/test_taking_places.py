@@ -4,10 +4,10 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
+from answering import answering
 
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.core.api.provisioning import CONSUMES
-from conftest import answering
 
 
 @pytest.mark.parametrize("annotation", CONSUMES)

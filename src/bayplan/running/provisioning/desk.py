@@ -37,9 +37,10 @@ from bayplan.running.provisioning.conditions import RequestStatuses
 from bayplan.running.provisioning.consumers import Consumers
 from bayplan.running.provisioning.deadlines import Deadlines
 from bayplan.running.provisioning.opening import CannotAskError, Opening
+from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.provisioning.plugin import ProvisioningRequests
 from bayplan.running.provisioning.ports import ports_with_requests
-from bayplan.running.provisioning.profiles import ProvisioningOptions, with_requests
+from bayplan.running.provisioning.profiles import with_requests
 
 log = logging.getLogger(__name__)
 

@@ -5,29 +5,13 @@ Pods of requests have a scheduler name that no real pod has, so that real pods a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from bayplan.core.api.provisioning import BOOKING_SECONDS
 from bayplan.core.framework.profile import Point, Profile
 
-CHECK_CAPACITY = "check-capacity.bayplan.dev"
-"""The class that is answered by default."""
 _SUFFIX = "/provisioning"
-
-
-@dataclass(frozen=True, slots=True)
-class ProvisioningOptions:
-    """How requests are answered. `classes`: the names of the classes that are.
-
-    `alone`: another scheduler places the pods, and this process only answers requests. `booking`: the seconds for which
-    room is held.
-    """
-
-    classes: Collection[str] = (CHECK_CAPACITY,)
-    alone: bool = False
-    booking: float = BOOKING_SECONDS
 
 
 def with_requests(profiles: Mapping[str, Profile], plugin: Any, *, alone: bool) -> dict[str, Profile]:
