@@ -101,6 +101,8 @@ TEMPLATE = {
     "nodeSelector",
     "containers",
     "schedulingGroup",
+    "resourceClaims",
+    "volumes",
 }
 
 

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.world import World
-from bayplan.core.api.kinds import POD_TEMPLATE, PRIORITY_CLASS, RUNTIME_CLASS, Kind
+from bayplan.core.api.kinds import (
+    POD_TEMPLATE,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM_TEMPLATE,
+    RUNTIME_CLASS,
+    STORAGE_CLASS,
+    Kind,
+)
 from bayplan.core.api.provisioning import PROVISIONING_REQUEST
 from bayplan.core.config import KubeSchedulerConfiguration
 from bayplan.core.versions import VERSIONS, gates_of, with_gangs
@@ -14,7 +21,7 @@ from bayplan.faces.cli.manifests_documents import Document
 
 PROVISION = "bayplan-provision"
 """The default name of the objects of `bayplan provision`."""
-_READ = (PROVISIONING_REQUEST, POD_TEMPLATE, PRIORITY_CLASS, RUNTIME_CLASS)
+_READ = (PROVISIONING_REQUEST, POD_TEMPLATE, PRIORITY_CLASS, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS, STORAGE_CLASS)
 _ANSWERS = {
     "apiGroups": [PROVISIONING_REQUEST.group],
     "resources": [f"{PROVISIONING_REQUEST.plural}/status"],

@@ -7,13 +7,14 @@ to the node then, and the place comes back if the pod is deleted. It is taken on
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
 from bayplan.core.api.provisioning import ProvisioningRequest, set_of
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.own_claims import OwnClaim
 
 
 class BookingStage(Enum):
@@ -35,6 +36,7 @@ class Booking:
 
     Attributes:
         pods: the pods that stand for the places, without nodes.
+        claims: the claims that come with these pods.
         places: the nodes of the places that are held or lent.
         held: the uids of those that count on their nodes.
         consumers: by the uid of a pod that names the request: the place that it has; "" if it had it before a restart.
@@ -44,11 +46,13 @@ class Booking:
         valid_until: until when the request is tried.
         waits_for: the keys of PodTemplates that are missing.
         message: why there is no room yet.
+        again: whether its room is decided again after a restart.
     """
 
     request: ProvisioningRequest
     stage: BookingStage = BookingStage.INCOMPLETE
     pods: dict[str, PodInfo] = field(default_factory=dict)
+    claims: dict[str, list[OwnClaim]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
     consumers: dict[str, str] = field(default_factory=dict)
@@ -61,6 +65,7 @@ class Booking:
     preempts: bool = False
     retries: bool = True
     message: str = ""
+    again: bool = False
 
     @property
     def key(self) -> str:
@@ -101,6 +106,11 @@ class Booking:
             by_set[set_of(pod)].append(uid)
         for number, nodes in held.items():
             yield from zip(by_set[number], _repeated(nodes), strict=False)
+
+    def keep_only(self, uids: Collection[str]) -> None:
+        """Drop the other places: they were taken before a restart."""
+        self.pods = {uid: pod for uid, pod in self.pods.items() if uid in uids}
+        self.claims = {uid: claims for uid, claims in self.claims.items() if uid in uids}
 
 
 def _covers(place: PodInfo, pod: PodInfo) -> bool:

@@ -18,14 +18,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-import msgspec
+from lightkube.models.resource_v1 import AllocationResult
 
 from bayplan.core.api import provisioning as api
 from bayplan.core.api.kinds import NODE, POD
-from bayplan.core.api.provisioning import PROVISIONING_REQUESTS, ProvisioningRequest, request_of
+from bayplan.core.api.provisioning import PROVISIONING_REQUESTS, request_of
 from bayplan.core.api.times import rfc3339, with_zone
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.executor.handlers import PodHandler, Receiver
+from bayplan.core.executor.handlers import Receiver
 from bayplan.core.executor.ports import Ports
 from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.gangs import Gang, GangOutcome
@@ -36,6 +36,7 @@ from bayplan.running.provisioning.bookings import Booking, BookingStage
 from bayplan.running.provisioning.conditions import RequestStatuses
 from bayplan.running.provisioning.consumers import Consumers
 from bayplan.running.provisioning.deadlines import Deadlines
+from bayplan.running.provisioning.objects import OwnObjects, allocated
 from bayplan.running.provisioning.opening import CannotAskError, Opening
 from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.provisioning.plugin import ProvisioningRequests
@@ -88,7 +89,7 @@ class Desk:
 
     def connect(self, runtime: Runtime) -> None:
         """Follow the stores of a scheduler."""
-        self._runtime, self._pods = runtime, PodHandler(Receiver.of(runtime))
+        self._runtime, self._objects = runtime, OwnObjects(Receiver.of(runtime))
         objects = runtime.state.objects
         self._consumers.connect(runtime, self._bookings, self)
         self._requests.listen(self._request_changed)
@@ -132,7 +133,7 @@ class Desk:
 
     def _reconcile(self, key: str) -> None:
         document, booking = self._requests.get(key), self._bookings.get(key)
-        request = None if document is None else self._read(key, document)
+        request = None if document is None else self._opening.read(key, document, self._options.classes)
         if booking is not None and (request is None or request.uid != booking.request.uid or request.ended):
             self._close(booking)
             del self._bookings[key]
@@ -146,20 +147,6 @@ class Desk:
             self._withdraw(booking)
             booking.request = request
             self._begin(booking)
-
-    def _read(self, key: str, document: Mapping[str, Any]) -> ProvisioningRequest | None:
-        """Read a request of a class that is answered; None for another, or one that is malformed."""
-        try:
-            request = ProvisioningRequest.of(document)
-        except msgspec.ValidationError as error:
-            log.warning("ProvisioningRequest %s is left alone, because it can't be read: %s", key, error)
-            return None
-        if request.class_name in self._options.classes:
-            return request
-        if key not in self._bookings:
-            served = ", ".join(self._options.classes)
-            log.info("ProvisioningRequest %s is left alone: its class %s is not %s", key, request.class_name, served)
-        return None
 
     def _template_changed(self, _before: Any, now: Any) -> None:
         if now is not None:
@@ -206,13 +193,15 @@ class Desk:
             self._ask(booking)
 
     def _ask(self, booking: Booking) -> None:
-        request = booking.request
         self._say(booking, api.ACCEPTED, "True", "Accepted", reasons.ACCEPTED)
         self._deadlines.add(booking.key, booking.valid_until)
+        self._queue(booking)
+
+    def _queue(self, booking: Booking) -> None:
         booking.stage = BookingStage.ASKED
-        self._queued += request.count
-        for pod in booking.pods.values():
-            self._pods.put(pod.key, pod)
+        self._queued += len(booking.pods)
+        for uid, pod in booking.pods.items():
+            self._objects.put(pod, booking.claims.get(uid, ()))
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
         """The request of a pod that stands for a place, as a gang."""
@@ -236,6 +225,9 @@ class Desk:
         if booking is None or booking.stage is not BookingStage.ASKED or outcome is GangOutcome.PLACED:
             return
         booking.message = message.removeprefix(f"gang {gang.name}: ")
+        if outcome is GangOutcome.REFUSED and booking.again:
+            self._end(booking, api.REVOKED, reasons.NOT_FOUND, f"{reasons.NOT_AGAIN} {booking.message}")
+            return
         if outcome is GangOutcome.REFUSED and not booking.retries:
             self._end(booking, api.FAILED, reasons.NOT_FOUND, booking.message)
             return
@@ -244,11 +236,13 @@ class Desk:
 
     # Holding
 
-    def bound(self, pod: PodInfo, node_name: str) -> bool:
-        """Hold a place. Returns False if its request is gone."""
+    def bound(self, pod: PodInfo, node_name: str, devices: Mapping[str, AllocationResult]) -> bool:
+        """Hold a place. Returns False if its request is gone. `devices`: what its claims got, by their keys."""
         booking = self._bookings.get(request_of(pod))
         if booking is None or booking.stage is not BookingStage.ASKED or pod.uid not in booking.pods:
             return False
+        if pod.uid in booking.claims:
+            booking.claims[pod.uid] = allocated(booking.claims[pod.uid], pod, devices)
         self.hold(booking, pod.uid, node_name)
         if len(booking.places) == len(booking.pods):
             self._queued -= len(booking.pods)
@@ -260,13 +254,13 @@ class Desk:
         booking.places[uid] = node_name
         booking.held.add(uid)
         pod = booking.pods[uid]
-        self._pods.put(pod.key, pod.replica(pod.name, uid, node_name))
+        self._objects.put(pod.replica(pod.name, uid, node_name), booking.claims.get(uid, ()))
 
     def free(self, booking: Booking, uid: str) -> None:
         """Count a place no longer."""
         booking.held.discard(uid)
         if (pod := booking.pods.get(uid)) is not None:
-            self._pods.removed(pod.key)
+            self._objects.remove(pod, booking.claims.get(uid, ()))
 
     def tell_places(self, booking: Booking) -> None:
         """Let the status say where room is held."""
@@ -278,7 +272,8 @@ class Desk:
 
     def _provisioned(self, booking: Booking) -> None:
         booking.stage, booking.message = BookingStage.HELD, ""
-        self._expire_after(booking, self._time())
+        if not booking.again:
+            self._expire_after(booking, self._time())
         assert booking.expires is not None
         message = reasons.found(len(booking.pods), rfc3339(booking.expires))
         self._say(booking, api.PROVISIONED, "True", reasons.FOUND, message)
@@ -293,15 +288,21 @@ class Desk:
         since = booking.request.conditions[api.PROVISIONED].lastTransitionTime
         self._expire_after(booking, self._time() if since is None else with_zone(since))
         nodes, lost = self._runtime.state.nodes, Counter[str]()
-        for uid, node in booking.adopted(api.held_places(booking.request.details)):
+        held = dict(booking.adopted(api.held_places(booking.request.details)))
+        booking.unseen = len(booking.pods) - len(held)
+        for uid, node in held.items():
             if nodes.position(node) is None:
                 lost[node] += 1
-            else:
+            elif not booking.claims:
                 self.hold(booking, uid, node)
-        booking.unseen = len(booking.pods) - len(booking.places) - lost.total()
         if lost:
             name, count = lost.most_common(1)[0]
             self._end(booking, api.REVOKED, "NodeDeleted", reasons.node_deleted(name, count))
+            return
+        if booking.claims and held:  # which devices it had is not known: they are chosen again
+            booking.keep_only(held)
+            booking.again = True
+            self._queue(booking)
             return
         self._consumers.came(booking)
 
@@ -353,6 +354,7 @@ class Desk:
         self._withdraw(booking)
         booking.stage = BookingStage.ENDED
         booking.pods.clear()
+        booking.claims.clear()
         booking.waits_for.clear()
         self._ask_later_ones()
 
@@ -365,8 +367,8 @@ class Desk:
         self._consumers.left(booking)
         booking.places.clear()
         booking.held.clear()
-        for pod in booking.pods.values() if stage in {BookingStage.ASKED, BookingStage.HELD} else ():
-            self._pods.removed(pod.key)
+        for uid, pod in booking.pods.items() if stage in {BookingStage.ASKED, BookingStage.HELD} else ():
+            self._objects.remove(pod, booking.claims.get(uid, ()))
 
     def _ask_later_ones(self) -> None:
         waiting, self._later = self._later, {}

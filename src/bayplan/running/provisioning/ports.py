@@ -6,14 +6,18 @@ all other pods, the ports are those of the scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
+
+from lightkube.models.resource_v1 import AllocationResult
 
 from bayplan.core.api.provisioning import MARK, is_provisioned, request_of
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.ports import Binder, Binding, EventSubject, Evictor, Ports, Recorder, Statuses
 from bayplan.core.framework.binding_runner import run_unreserve
+from bayplan.core.framework.interface import Allocates
+from bayplan.core.framework.profile import implements
 from bayplan.core.framework.status import Code, Status, success
 from bayplan.core.scheduling import Preemption
 
@@ -21,8 +25,8 @@ from bayplan.core.scheduling import Preemption
 class HeldRoom(Protocol):
     """Where held room is kept."""
 
-    def bound(self, pod: PodInfo, node_name: str) -> bool:
-        """Hold a place. Returns False if its request is gone."""
+    def bound(self, pod: PodInfo, node_name: str, devices: Mapping[str, AllocationResult]) -> bool:
+        """Hold a place. Returns False if its request is gone. `devices`: what its claims got, by their keys."""
 
     def evicted(self, key: str, preemptor: PodInfo) -> None:
         """Give up the room of a request, for a pod of higher priority."""
@@ -53,10 +57,17 @@ class _Binder(Binder):
     async def bind(self, binding: Binding) -> Status:
         if not is_provisioned(binding.pod):
             return await self.inner.bind(binding)
-        if not self.room.bound(binding.pod, binding.node_name):
-            return Status(Code.ERROR, ("its provisioning request has ended",))
+        devices: dict[str, AllocationResult] = {}
+        for plugin in binding.profile.every():
+            if implements(plugin, Allocates):
+                devices |= plugin.allocations(binding.cycle)
+        # What plugins have reserved is not written. From here on, the place on its node and its claims stand for it.
         errors = run_unreserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
-        return Status(Code.ERROR, (str(errors[0]),)) if errors else success()
+        if errors:
+            return Status(Code.ERROR, (str(errors[0]),))
+        if not self.room.bound(binding.pod, binding.node_name, devices):
+            return Status(Code.ERROR, ("its provisioning request has ended",))
+        return success()
 
     def cancel_pre_bind(self, uid: str, why: str) -> bool:
         return self.inner.cancel_pre_bind(uid, why)

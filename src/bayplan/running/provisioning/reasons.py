@@ -13,6 +13,7 @@ TIME_EXPIRED = "CapacityReservationTimeExpired"
 
 ACCEPTED = "The scheduler answers this request."
 EXPIRED = "The time is over for which room was held."
+NOT_AGAIN = "The devices that were held are not free after a restart:"
 NOT_IN_TIME = "No room was found in the time that ValidUntilSeconds gives."
 
 
