@@ -308,5 +308,17 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
         status=fields("phase scheduled running succeeded failed"),
     ),
+    ("", "podtemplates"): obj("podtemplate", template=TEMPLATE),
+    # Where room is held is in the pods of the snapshot.
+    ("autoscaling.x-k8s.io", "provisioningrequests"): obj(
+        "provisioningrequest",
+        apiVersion=verbatim,
+        kind=constant("ProvisioningRequest"),
+        spec=fields(
+            provisioningClassName=name("provisioningclass"),
+            podSets=each(fields("count", podTemplateRef=fields(name=name("podtemplate")))),
+        ),
+        status=fields(conditions=CONDITIONS),
+    ),
 }
 """(group, plural) -> the rule for its objects"""
