@@ -14,7 +14,7 @@ from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called
 from bayplan.answers.insight.usable import UsableObjects, without
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import Snapshot, flattened
-from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.kinds import JOB, NODE, POD
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
@@ -37,11 +37,13 @@ with on_use():
         fit,
         freeing,
         further_trials,
+        kueue,
         node_groups,
         node_search,
         pending,
         scale_up,
         shrink,
+        suspended,
         upgrade_preview,
         usage,
         what_if,
@@ -129,9 +131,11 @@ class Insight:
         `nearest`: the number of nearest misses; 0 for all.
         """
         self.world.reset()
-        return explain.explain(
-            self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.all()
+        asked = self.pod(pod)
+        found = explain.explain(
+            self.world, asked, nearest=nearest, shown=shown, progress=progress, **self._trials.all()
         )
+        return replace(found, notes=(*found.notes, *kueue.gated_by_kueue(self.snapshot, asked)))
 
     def explain_all(
         self,
@@ -187,9 +191,11 @@ class Insight:
         found = pending.explain_all(
             self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
         )
-        return replace(
-            found, missing=workload.missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed)
-        )
+        key = f"{namespace}/{name}"
+        missing = workload.missing_pods(self.snapshot, known, key, pods, self.seed)
+        if missing is not None and known is JOB:
+            missing = suspended.if_not_suspended(missing, self.snapshot, self.world, key, self._manifests(progress))
+        return replace(found, missing=missing)
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.core.api import kinds
+from bayplan.core.api import kinds, kueue
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import Kind, custom_kind
 from bayplan.core.api.pod_groups import POD_GROUPS
@@ -26,6 +26,7 @@ _SPREADING = "the default topology spreading of its pods is not considered"
 _OWNER = "its pods can't be named by their owner, and questions about it have no answer"
 _DEVICES = "pods with device claims seem unschedulable"
 _HELD = "room that is held for provisioning requests seems free"
+_ADMISSION = "why Kueue does not admit a workload is not known"
 _GANGS = "the pods of gangs seem to wait for their group"
 
 EFFECTS: Mapping[Kind, str] = {
@@ -60,6 +61,7 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.LEASE: "whether a scheduler still runs is known from the conditions of pods only",
     PROVISIONING_REQUEST: _HELD,
     kinds.POD_TEMPLATE: _HELD,
+    **dict.fromkeys(kueue.NAMES, _ADMISSION),
     custom_kind(POD_GROUPS): _GANGS,
     custom_kind(COSCHEDULING_POD_GROUPS): _GANGS,
 }
