@@ -131,10 +131,8 @@ class Insight:
         `nearest`: the number of nearest misses; 0 for all.
         """
         self.world.reset()
-        asked = self.pod(pod)
-        found = explain.explain(
-            self.world, asked, nearest=nearest, shown=shown, progress=progress, **self._trials.all()
-        )
+        asked, trials = self.pod(pod), self._trials.all()
+        found = explain.explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, **trials)
         return replace(found, notes=(*found.notes, *kueue.gated_by_kueue(self.snapshot, asked)))
 
     def explain_all(
