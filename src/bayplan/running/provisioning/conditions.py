@@ -57,6 +57,10 @@ class RequestStatuses:
         self._of(key, uid).held = details
         self._work.set()
 
+    def forget(self, key: str) -> None:
+        """Write nothing about a request that is gone."""
+        self._due.pop(key, None)
+
     def _of(self, key: str, uid: str) -> RequestStatus:
         answer = self._due.get(key)
         if answer is None or answer.uid != uid:

@@ -64,6 +64,8 @@ class Desk:
         """How many pods of requests are in the queue."""
         self._later: dict[str, None] = {}
         """The keys of requests that wait until fewer pods are in the queue."""
+        self._missing: dict[str, list[str]] = {}
+        """The keys of requests by the keys of the PodTemplates that they wait for."""
         self._open = False
         self._consumers = Consumers(alone=self._options.alone)
 
@@ -139,6 +141,8 @@ class Desk:
             del self._bookings[key]
             booking = None
         if request is None or request.ended:
+            if document is None:
+                self._answers.forget(key)
             return
         if booking is None:
             booking = self._bookings[key] = Booking(request)
@@ -153,8 +157,10 @@ class Desk:
             self._later_on(self._template_came, f"{now.metadata.namespace}/{now.metadata.name}")
 
     def _template_came(self, template: str) -> None:
-        for booking in [each for each in self._bookings.values() if template in each.waits_for]:
-            self._begin(booking)
+        for key in self._missing.pop(template, ()):
+            booking = self._bookings.get(key)
+            if booking is not None and template in booking.waits_for:
+                self._begin(booking)
 
     def _node_changed(self, before: Any, now: Any) -> None:
         if now is None:
@@ -181,6 +187,8 @@ class Desk:
             return
         if booking.waits_for:
             self._deadlines.add(booking.key, now + _GRACE)
+            for template in booking.waits_for:
+                self._missing.setdefault(template, []).append(booking.key)
         elif request.holds:
             self._adopt(booking)
         elif self._queued and self._queued + request.count > MOST_PODS:
