@@ -30,6 +30,7 @@ from bayplan.foundations.clock import RunningClock
 from bayplan_devcluster.controllers.informers import Informers
 from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan_devcluster.kubelet import KubeletDelays, Kubelets
+from bayplan_devcluster.kubelet_pods import RUN_SECONDS
 
 PROGRAM, DEFINITIONS = "KUEUE", "KUEUE_CRDS"
 METRICS = Path("/etc/kueue/metrics/certs")
@@ -113,7 +114,11 @@ class KueueCluster:
 
     async def add_jobs(self, count: int) -> None:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": _CPU_OF_A_POD}}}
-        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        annotations = {RUN_SECONDS: "86400"}
+        template = {
+            "metadata": {"annotations": annotations},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
         spec = {"suspend": True, "parallelism": PODS_PER_JOB, "completions": PODS_PER_JOB, "template": template}
         labels = {"kueue.x-k8s.io/queue-name": "queue"}
         for number in range(count):
@@ -121,15 +126,22 @@ class KueueCluster:
             await self.client.create(JOB, {"metadata": metadata, "spec": spec}, "default")
 
     async def end_jobs(self, count: int) -> None:
-        """End jobs that run, and so free their nodes."""
-        running = [job.metadata.name for job in (await self.client.list(JOB, "default")).items if not job.spec.suspend]
-        for name in running[:count]:
-            await self.client.delete(JOB, name, "default", propagation_policy="Foreground")
+        """Let pods of running jobs succeed, and so free their nodes."""
+        running = {job.metadata.name for job in (await self._running())[:count]}
+        for pod in (await self.client.list(POD, "default")).items:
+            if (pod.metadata.labels or {}).get("job-name") in running:
+                succeeded = {"status": {"phase": "Succeeded"}}
+                await self.client.patch(POD, pod.metadata.name, succeeded, "default", subresource="status")
+
+    async def _running(self) -> list[Any]:
+        """The jobs that Kueue has started, and that have not ended."""
+        jobs = (await self.client.list(JOB, "default")).items
+        return [job for job in jobs if not job.spec.suspend and not (job.status and job.status.completionTime)]
 
     async def count(self) -> Count:
-        jobs = (await self.client.list(JOB, "default")).items
-        started = {job.metadata.name for job in jobs if not job.spec.suspend and job.metadata.deletionTimestamp is None}
-        pods = [pod for pod in (await self.client.list(POD, "default")).items if pod.metadata.deletionTimestamp is None]
+        """How the jobs stand."""
+        started = {job.metadata.name for job in await self._running()}
+        pods = [pod for pod in (await self.client.list(POD, "default")).items if pod.status.phase != "Succeeded"]
         bound = Counter((pod.metadata.labels or {}).get("job-name") for pod in pods if pod.spec.nodeName)
         placed = sum(bound[name] == PODS_PER_JOB for name in started)
         return Count(len(started), placed, sum(not pod.spec.nodeName for pod in pods))
