@@ -19,16 +19,32 @@ async def queue():
         yield cluster
 
 
+async def check_admissions(queue):
+    """Half of the jobs have room. When some end, as many others start."""
+    await queue.add_jobs(JOBS)
+    full = Count(started=ROOM, placed=ROOM, pending_pods=0)
+    assert await queue.until(full) == full
+    await queue.end_jobs(5)
+    assert await queue.until(full) == full
+
+
 @pytest.mark.timeout(600)
 async def test_no_job_is_admitted_that_can_not_start_and_none_waits_that_could(queue):
     await queue.add_nodes(ROOM)
     await queue.add_queue(QUOTA, check=True)
     async with queue.scheduler("--provisioning-requests"):
-        await queue.add_jobs(JOBS)
-        full = Count(started=ROOM, placed=ROOM, pending_pods=0)
-        assert await queue.until(full) == full
-        await queue.end_jobs(5)
-        assert await queue.until(full) == full  # as many others have started
+        await check_admissions(queue)
+
+
+@pytest.mark.timeout(600)
+async def test_the_same_beside_kube_scheduler(queue):
+    await queue.add_nodes(ROOM)
+    await queue.add_queue(QUOTA, check=True)
+    try:
+        async with queue.kube_scheduler():
+            await check_admissions(queue)
+    except KueueError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.timeout(600)

@@ -200,3 +200,21 @@ async def test_beside_another_scheduler_bound_pods_take_places(here):
         await here.story.delete(name)
     await here.settle()
     assert await here.answer("large") == ("Provisioned", "True", "CapacityIsFound")
+
+
+@pytest.mark.scheduler(alone=True)
+async def test_room_is_not_given_twice_when_the_other_scheduler_binds_elsewhere(here):
+    """Pods of the first request are bound where room for the second one is held."""
+    for node in ("a", "b"):
+        await here.story.add_node(node, cpu="2")
+    await here.ask("first", count=2)
+    await here.ask("second", count=2)
+    before = here.held()
+    assert before == {"a": 2, "b": 2}
+    await here.take("first", "one", "two")
+    for name in ("one", "two"):
+        await here.client.bind("default", name, "a")
+        await here.settle()
+    assert here.held() == {"b": 2}
+    await here.ask("third")
+    assert await here.answer("third") == ("Provisioned", "False", "CapacityIsNotFound")

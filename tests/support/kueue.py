@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 from tests.support.certificates import Authority
-from tests.support.control_plane import ControlPlane, ControlPlaneError
+from tests.support.control_plane import ASSETS, ControlPlane, ControlPlaneError
 
 from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.core.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, NODE, POD, Kind, custom_kind
@@ -163,12 +163,30 @@ class KueueCluster:
                 raise
 
     @asynccontextmanager
-    async def scheduler(self, *flags: str) -> AsyncIterator[Path]:
-        """Run `bayplan run` for pods of default-scheduler. Yields its log."""
-        arguments = ("--kubeconfig", self.kubeconfig, "--scheduler-name=default-scheduler", "--secure-port=0", *flags)
+    async def scheduler(self, *flags: str) -> AsyncIterator[None]:
+        """Run `bayplan run` for pods of default-scheduler."""
+        async with self._bayplan("run", "--scheduler-name=default-scheduler", *flags):
+            yield
+
+    @asynccontextmanager
+    async def kube_scheduler(self) -> AsyncIterator[None]:
+        """Run kube-scheduler, and `bayplan provision` beside it. Raises KueueError if there is no kube-scheduler."""
+        program = Path(os.environ.get(ASSETS, "")) / "kube-scheduler"
+        if not os.access(program, os.X_OK):
+            raise KueueError(f"{ASSETS} names a folder without kube-scheduler")
+        flags = (f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", f"--secure-port={_free_port()}")
+        async with (
+            _process(self.folder / "kube-scheduler.log", program, *flags, f"--cert-dir={self.folder}"),
+            self._bayplan("provision", "--leader-elect=false"),
+        ):
+            yield
+
+    @asynccontextmanager
+    async def _bayplan(self, command: str, *flags: str) -> AsyncIterator[None]:
         program = Path(sys.executable).with_name("bayplan")
-        async with _process(self.folder / "bayplan.log", program, "run", *arguments) as log:
-            yield log
+        arguments = (command, f"--kubeconfig={self.kubeconfig}", "--secure-port=0", *flags)
+        async with _process(self.folder / "bayplan.log", program, *arguments):
+            yield
 
 
 def kueue_kind(plural: str, *, namespaced: bool = True) -> Kind:
@@ -249,7 +267,7 @@ def _free_port() -> int:
 @asynccontextmanager
 async def _process(
     log: Path, program: Path, *arguments: Any, environ: Mapping[str, str] | None = None
-) -> AsyncIterator[Path]:
+) -> AsyncIterator[None]:
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: ASYNC220 - it is started, and not waited for
             [program, *map(str, arguments)],
@@ -262,7 +280,7 @@ async def _process(
         await asyncio.sleep(2)
         if process.poll() is not None:
             raise KueueError(f"{program.name} has ended with {process.returncode}: {_last_line(log)}")
-        yield log
+        yield
     finally:
         process.kill()
         process.wait()

@@ -86,7 +86,7 @@ class Booking:
 
         A place that asks for the same comes before one that asks for more.
         """
-        free = [uid for uid in self.places if uid in self.held and _covers(self.pods[uid], pod)]
+        free = [uid for uid in self.places if uid in self.held and covers(self.pods[uid], pod)]
         if not free:
             return None
 
@@ -113,7 +113,8 @@ class Booking:
         self.claims = {uid: claims for uid, claims in self.claims.items() if uid in uids}
 
 
-def _covers(place: PodInfo, pod: PodInfo) -> bool:
+def covers(place: PodInfo, pod: PodInfo) -> bool:
+    """Whether a pod requests no more than a place."""
     return all(place.requested.get(name, 0) >= amount for name, amount in pod.requested.items())
 
 

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Protocol
 
 from bayplan.core.api.kinds import POD
-from bayplan.core.api.provisioning import consumed_by, is_provisioned
+from bayplan.core.api.provisioning import consumed_by, is_provisioned, request_of
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.runtime import Runtime
-from bayplan.running.provisioning.bookings import Booking, BookingStage
+from bayplan.running.provisioning.bookings import Booking, BookingStage, covers
 
 
 class HeldPlaces(Protocol):
@@ -111,9 +111,34 @@ class Consumers:
         place = booking.place_for(pod)
         if place is not None:
             booking.consumers[pod.uid] = place
-            del booking.places[place]
-            self._afterwards(partial(self._places.free, booking, place))
+            node = booking.places.pop(place)
+            self._afterwards(partial(self._end_place, booking, place, node, pod))
             self._places.tell_places(booking)
+
+    def _end_place(self, booking: Booking, place: str, node: str, pod: PodInfo) -> None:
+        """Free a place on a node whose pod is bound. Another scheduler may have bound it where other room is held."""
+        freed = booking.pods.get(place)
+        self._places.free(booking, place)
+        if self._alone and freed is not None and pod.node_name != node:
+            self._swap(pod.node_name, node, freed)
+
+    def _swap(self, crowded: str, node: str, freed: PodInfo) -> None:
+        """Hold a place on the node that has become free, in place of the node that is taken now, if that has too much.
+
+        Otherwise the node with too much would hide that the room of a place is gone, and it would be given twice.
+        """
+        nodes = self._runtime.state.nodes
+        position = nodes.position(crowded)
+        if position is None or not any(
+            nodes.requested(name)[position] > nodes.allocatable(name)[position] for name in freed.requested
+        ):
+            return
+        for pod in nodes.pods(position):
+            booking = self._bookings.get(request_of(pod)) if is_provisioned(pod) else None
+            if booking is not None and pod.uid in booking.held and covers(freed, pod):
+                self._places.hold(booking, pod.uid, node)
+                self._places.tell_places(booking)
+                return
 
     def _lend(self, booking: Booking, pod: PodInfo) -> None:
         """Keep the room of a place for a pending pod."""
