@@ -142,11 +142,13 @@ class BayplanRun:
 
 
 @asynccontextmanager
-async def bayplan_run(*arguments: str | Path, environ: dict[str, str] | None = None) -> AsyncIterator[BayplanRun]:
-    """Run `bayplan run` with these arguments, and kill it at the end."""
+async def bayplan_run(
+    *arguments: str | Path, environ: dict[str, str] | None = None, command: str = "run"
+) -> AsyncIterator[BayplanRun]:
+    """Run `bayplan run`, or another command with its flags, with these arguments, and kill it at the end."""
     process = await asyncio.create_subprocess_exec(
         Path(sys.executable).with_name("bayplan"),
-        "run",
+        command,
         *(() if any(str(each).startswith("--secure-port") for each in arguments) else ("--secure-port=0",)),
         *map(str, arguments),
         stdin=asyncio.subprocess.DEVNULL,

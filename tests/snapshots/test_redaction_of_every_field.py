@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bayplan.answers.snapshots.redaction.kinds import FIELDS
+from bayplan.core.api import kueue
 from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
 from bayplan.core.api.type_table import fields_of, table
 from bayplan.insight import Insight, Snapshot
@@ -74,11 +75,52 @@ def marked(marks, resource):
         spec = {"minMember": 1, "minResources": {marks.at("minResources{key}"): "1"}, "queue": marks.at("spec.queue")}
         metadata = marks.value("meta_v1.ObjectMeta", "podgroups/metadata")
         return {**header, "metadata": metadata, "spec": spec, "status": {"phase": marks.at("status.phase")}}
+    if resource not in MODELS:
+        return marked_custom(marks, *resource)
     kind = MODELS[resource]
     model = kind.model if kind.model in table() else next(each for each in table() if each.endswith(f".{kind.kind}"))
     document = marks.value(model, kind.plural)
     document["metadata"]["name"] = marks.at(f"{kind.plural}/metadata.name")
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def marked_custom(marks, group, plural):
+    """An object of a custom kind that is read, with all fields of which any kind of its group has some."""
+    name = {"provisioningrequests": "ProvisioningRequest"}.get(plural) or next(
+        name for kind, name in kueue.NAMES.items() if kind.plural == plural
+    )
+
+    def text(path):
+        return marks.at(f"{plural}/{path}")
+
+    conditions = [{field: text(f"conditions[].{field}") for field in ("type", "status", "reason", "message")}]
+    template = {"metadata": {"labels": {text("template{key}"): text("template")}}}
+    template["spec"] = marks.value("core_v1.PodSpec", f"{plural}/template.spec")
+    amounts = {"name": text("podSets[].requests{key}"), "nominalQuota": "1", "total": "1", "note": text("note")}
+    flavors = [{"name": text("flavors[].name"), "resources": [amounts]}]
+    spec = {
+        field: text(f"spec.{field}")
+        for field in ("queueName", "clusterQueue", "cohort", "cohortName", "parent", "parentName", "controllerName")
+    }
+    spec |= {
+        "provisioningClassName": text("spec.provisioningClassName"),
+        "podSets": [
+            {"name": text("podSets[].name"), "count": 1, "template": template, "podTemplateRef": {"name": text("ref")}}
+        ],
+        "parameters": {text("parameters{key}"): text("parameters")},
+        "nodeLabels": {text("nodeLabels{key}"): text("nodeLabels")},
+        "resourceGroups": [{"coveredResources": [text("podSets[].requests{key}")], "flavors": flavors}],
+    }
+    status = {
+        "conditions": conditions,
+        "provisioningClassDetails": {text("details{key}"): text("details")},
+        "admission": {"clusterQueue": text("admission.clusterQueue")},
+        "admissionChecks": [{"name": text("checks[].name"), "state": "Ready", "message": text("checks[].message")}],
+        "flavorsReservation": flavors,
+    }
+    metadata = marks.value("meta_v1.ObjectMeta", f"{plural}/metadata")
+    version = "v1" if plural == "provisioningrequests" else kueue.VERSIONS[0]
+    return {"apiVersion": f"{group}/{version}", "kind": name, "metadata": metadata, "spec": spec, "status": status}
 
 
 @pytest.mark.parametrize("resource", FIELDS, ids=".".join)

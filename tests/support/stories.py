@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 import pytest
@@ -11,7 +11,9 @@ from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.core.api.kinds import GATED_KINDS, NODE, POD, Kind
 from bayplan.core.config import default_profile
 from bayplan.core.versions import OLDEST, Version, gates_of
+from bayplan.running.provisioning.desk import Desk
 from bayplan.running.recording.recorder import DecisionRecorder
+from bayplan.running.service.leader_election import Leadership
 from bayplan.running.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
@@ -129,8 +131,13 @@ async def scheduling(
     profiles: Sequence[str] = (NAME,),
     build: BuildProfiles | None = None,
     recorder: DecisionRecorder | None = None,
+    provisioning: Desk | None = None,
+    client: InMemoryClient | None = None,
+    leadership: Leadership | None = None,
 ) -> AsyncIterator[Story]:
     """Run a scheduler on these objects until the end of the block, on the event loop's clock. It has synced.
+
+    `client`: of an API server that there is already, in place of one with these objects.
 
     Its profiles have the default plugins, `plugins` and those of the feature `gates`, unless `build` returns others. It
     and the API server have a `version` of Kubernetes.
@@ -138,14 +145,16 @@ async def scheduling(
     loop: Any = asyncio.get_running_loop()
     on = gates_of(version).but(*gates)
     default: BuildProfiles = lambda handle: {name: default_profile(name, handle, plugins, on) for name in profiles}  # noqa: E731
-    async with make_client(*objects, clock=loop, version=version, gates=on) as client:
-        scheduler = Scheduler(client, build or default, Settings(seed=0, clock=loop), Peers(recorder=recorder))
+    made = make_client(*objects, clock=loop, version=version, gates=on) if client is None else nullcontext(client)
+    async with made as its_client:
+        peers = Peers(None, leadership, None, recorder, provisioning)
+        scheduler = Scheduler(its_client, build or default, Settings(seed=0, clock=loop), peers)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))
             try:
                 await scheduler.synced.wait()
-                yield Story(client, scheduler, version)
+                yield Story(its_client, scheduler, version)
             finally:
                 stop.set()
 

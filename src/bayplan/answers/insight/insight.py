@@ -13,7 +13,7 @@ from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import flattened
-from bayplan.core.api.kinds import NODE
+from bayplan.core.api.kinds import JOB, NODE
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
@@ -34,6 +34,7 @@ with on_use():
         explain,
         fit,
         freeing,
+        kueue,
         node_groups,
         node_search,
         pending,
@@ -41,6 +42,7 @@ with on_use():
         scale_up,
         shrink,
         starts,
+        suspended,
         targets,
         upgrade_preview,
         usage,
@@ -92,9 +94,9 @@ class Insight(AskedWorld):
         `nearest`: the number of nearest misses; 0 for all.
         """
         self.world.reset()
-        return explain.explain(
-            self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, **self._trials.all()
-        )
+        asked, trials = self.pod(pod), self._trials.all()
+        found = explain.explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, **trials)
+        return replace(found, notes=(*found.notes, *kueue.gated_by_kueue(self.snapshot, asked)))
 
     def explain_all(
         self,
@@ -150,9 +152,11 @@ class Insight(AskedWorld):
         found = pending.explain_all(
             self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
         )
-        return replace(
-            found, missing=workload.missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed)
-        )
+        key = f"{namespace}/{name}"
+        missing = workload.missing_pods(self.snapshot, known, key, pods, self.seed)
+        if missing is not None and known is JOB:
+            missing = suspended.if_not_suspended(missing, self.snapshot, self.world, key, self._manifests(progress))
+        return replace(found, missing=missing)
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""

@@ -10,8 +10,8 @@ Start at `snapshot.py`. Every source (`cluster.py`, `files.py`, `archive.py`, `d
 kinds that a snapshot has, and what it costs if one can't be read. `served.py` follows a cluster by list and watch.
 `redaction/` replaces names.
 
-Other packages use `archive`, `cluster`, `documents`, `exports`, `lacking`, `objects`, `older_versions`, `reading`,
-`redaction`, `rights`, `served`, `snapshot`, `usable`.
+Other packages use `archive`, `cluster`, `documents`, `exports`, `held_places`, `lacking`, `objects`, `older_versions`,
+`reading`, `redaction`, `rights`, `served`, `snapshot`, `usable`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
-"""Older API versions of objects that plugins read in a newer one: those of resource.k8s.io, and PodGroups.
+"""Older API versions of objects that are read in a newer one: those of resource.k8s.io, PodGroups, and Kueue's.
 
 v1beta2 of resource.k8s.io (Kubernetes 1.33) has the fields of v1 (1.34). v1beta1 (1.32) has other requests and devices,
-which are converted. Mirrors pkg/apis/resource/v1beta1/conversion.go. A PodGroup keeps its form; see `api.pod_groups`.
+which are converted. Mirrors pkg/apis/resource/v1beta1/conversion.go. Others keep their form: see `api.pod_groups` and
+`api.kueue`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.core.api import older_versions
+from bayplan.core.api import kueue, older_versions
 from bayplan.core.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, Kind
 from bayplan.core.api.objects import encode
 
@@ -22,13 +23,19 @@ _SAME, _DIFFERENT = "v1beta2", "v1beta1"
 OLDER: Mapping[Kind, tuple[Kind, ...]] = {
     **{kind: tuple(replace(kind, version=version) for version in (_SAME, _DIFFERENT)) for kind in _KINDS},
     **older_versions.OLDER,
+    **kueue.OLDER_KINDS,
 }
 """kind -> the same kind in older versions, the newest one first"""
 
+_NAMES = {(kind.group, kind.plural): name for kind, name in kueue.NAMES.items()}
+
+
+def _name_of(kind: Kind) -> str:
+    return kind.kind if kind.model else _NAMES.get((kind.group, kind.plural), "PodGroup")
+
+
 NEWER: Mapping[tuple[str, str], tuple[Kind, Kind]] = {
-    (older.api_version, older.kind if older.model else "PodGroup"): (older, kind)
-    for kind, versions in OLDER.items()
-    for older in versions
+    (older.api_version, _name_of(older)): (older, kind) for kind, versions in OLDER.items() for older in versions
 }
 """(`apiVersion`, `kind`) of an older version -> the kind in that version, and in the one that plugins read"""
 
@@ -40,7 +47,7 @@ def updated(older: Kind, raw: bytes) -> bytes:
         return raw
     document = msgspec.json.decode(raw, type=dict[str, Any])
     if convert is None:
-        return encode({"apiVersion": older.api_version, "kind": "PodGroup", **document})
+        return encode({"apiVersion": older.api_version, "kind": _name_of(older), **document})
     if isinstance(document.get("spec"), dict):
         document["spec"] = convert(document["spec"])
     return encode(document)

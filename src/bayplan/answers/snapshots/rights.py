@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.core.api import kinds
+from bayplan.core.api import kinds, kueue
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import Kind, custom_kind
 from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.api.provisioning import PROVISIONING_REQUEST
 
 ROLE = "bayplan-insight"
 """The name of the ClusterRole."""
@@ -24,6 +25,8 @@ _LIMITS = "the volume limits of nodes are unknown and count as none"
 _SPREADING = "the default topology spreading of its pods is not considered"
 _OWNER = "its pods can't be named by their owner, and questions about it have no answer"
 _DEVICES = "pods with device claims seem unschedulable"
+_HELD = "room that is held for provisioning requests seems free"
+_ADMISSION = "why Kueue does not admit a workload is not known"
 _GANGS = "the pods of gangs seem to wait for their group"
 
 EFFECTS: Mapping[Kind, str] = {
@@ -56,6 +59,9 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.CORE_EVENT: "why controllers can't create pods is known from the conditions of ReplicaSets only, and who "
     "preempted a pod is unknown",
     kinds.LEASE: "whether a scheduler still runs is known from the conditions of pods only",
+    PROVISIONING_REQUEST: _HELD,
+    kinds.POD_TEMPLATE: _HELD,
+    **dict.fromkeys(kueue.NAMES, _ADMISSION),
     custom_kind(POD_GROUPS): _GANGS,
     custom_kind(COSCHEDULING_POD_GROUPS): _GANGS,
 }

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bayplan.answers.snapshots.documents import collect, identify
+from bayplan.answers.snapshots.held_places import with_held_places
 from bayplan.answers.snapshots.reading import Documents, Gap, Progress, Reading, SnapshotError
 from bayplan.core.api.kinds import DAEMON_SET, Kind, name_of
 from bayplan.core.versions import FollowedVersion, version_followed
@@ -155,7 +156,12 @@ class Snapshot:
     @classmethod
     def _from(cls, reading: Reading) -> Snapshot:
         return cls(
-            frozen(reading.documents), reading.source, reading.taken, reading.gaps, reading.problems, reading.version
+            frozen(with_held_places(reading.documents)),
+            reading.source,
+            reading.taken,
+            reading.gaps,
+            reading.problems,
+            reading.version,
         )
 
     @property

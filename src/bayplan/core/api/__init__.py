@@ -6,9 +6,9 @@ subclass (as in `node_allocatable.py`) and a line in `field_types.py`. Amounts a
 base units. This package knows nothing about scheduling and imports no other package of Bayplan.
 
 Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `defaults`, `durations`, `field_errors`,
-`kinds`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`, `patterns`,
-`pod_conditions`, `pod_groups`, `quantity`, `requests`, `resource_lists`, `selectors`, `served`, `sharing`, `status`,
-`suggestions`, `times`, `tolerations`, `type_table`, `volumes`.
+`kinds`, `kueue`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`, `patterns`,
+`pod_conditions`, `pod_groups`, `provisioning`, `quantity`, `requests`, `resource_lists`, `selectors`, `served`,
+`sharing`, `status`, `suggestions`, `times`, `tolerations`, `type_table`, `volumes`.
 """
 
 from bayplan.foundations.lazy import import_lazily

@@ -8,6 +8,6 @@ Each module mirrors a controller of kube-controller-manager, without its request
 (`bayplan_devcluster.controllers`) carry out what these functions say, and `bayplan.answers.insight.manifests` asks them
 what manifests lead to, which `expansion.py` has as a value. Objects have the types of `bayplan.core.api.served`.
 
-Other packages use `claims`, `cron_schedule`, `daemon_pods`, `expansion`, `job_indexes`, `job_pods`, `owner_references`,
-`pods`, `rollout`, `scale_down`, `stateful_pods`, `volume_matching`.
+Other packages use `claims`, `cron_schedule`, `daemon_pods`, `expansion`, `job_indexes`, `job_pods`, `own_claims`,
+`owner_references`, `pods`, `provisioned_pods`, `rollout`, `scale_down`, `stateful_pods`, `volume_matching`.
 """

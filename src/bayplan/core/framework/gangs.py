@@ -39,6 +39,8 @@ class Gang:
         problem: if not empty, what is wrong with the gang: the attempt of its members fails with this message.
         whole: whether an attempt is always about all members, however many are needed. PostFilter plugins don't run for
             them then, and the scheduler names of all members must be the same.
+        evicts: whether the victims of a preemption for the gang are evicted. If not, its message only names them.
+        asked_as_one: whether its members, once refused, are refused as a whole: an event that helps asks for one.
         data: what plugins keep for all members during one attempt of the gang, by plugin name. Mirrors
             fwk.PodGroupCycleState.
     """
@@ -54,6 +56,8 @@ class Gang:
     gated: tuple[PodInfo, ...] = ()
     problem: str = ""
     whole: bool = False
+    evicts: bool = True
+    asked_as_one: bool = False
     data: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -92,6 +92,7 @@ class Profile:
             share that shrinks with the size of the cluster. See `scheduling.sampling`.
         placement_weights: the weights of PlacementScore plugins, by name.
         gates: the version of Kubernetes that is followed, and what is on in it.
+        flushed: whether pods that no event has helped for long are attempted again anyway.
         looks_at_each_node: whether a Filter or Score plugin without `sign` has only the per-node form.
         extended: the PreFilter plugins with PreFilterExtensions.
     """
@@ -102,6 +103,7 @@ class Profile:
     percentage_of_nodes_to_score: int = 0
     placement_weights: Mapping[str, int] = field(default_factory=dict)
     gates: FeatureGates = DEFAULT_GATES
+    flushed: bool = True
     looks_at_each_node: bool = field(init=False)
     extended: Sequence[Any] = field(init=False)
     _every: Sequence[Any] = field(init=False)
@@ -195,7 +197,7 @@ def _for_resizes(plugin: Any) -> Any | None:
     return plugin.for_resizes() if implements(plugin, interface.ForResizes) else plugin
 
 
-def distinct_plugins(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
+def distinct_plugins(lists: Iterable[Iterable[Any]]) -> Sequence[Any]:
     """Return each plugin of these lists once."""
     return list({id(plugin): plugin for plugins in lists for plugin in plugins}.values())
 

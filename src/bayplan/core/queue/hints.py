@@ -50,6 +50,7 @@ class QueueProfile:
             no pod is in a group.
         resizes: whether pods on nodes are queued while their resize is deferred.
         pre_enqueue_of_resizes: the PreEnqueue plugins of these pods.
+        flushed: whether unschedulable pods are requeued after a while without an event.
     """
 
     sort_key: Callable[[PodInfo, float], Any]
@@ -58,6 +59,7 @@ class QueueProfile:
     queued_with: Callable[[PodInfo], Hashable] | None = None
     resizes: bool = False
     pre_enqueue_of_resizes: Sequence[Any] = ()
+    flushed: bool = True
 
     @classmethod
     def of(cls, profile: Profile, any_event: Iterable[str] = ()) -> QueueProfile:
@@ -73,9 +75,9 @@ class QueueProfile:
         queued_with = next((each.queued_with for each in profile.every() if implements(each, QueuedTogether)), None)
         before = tuple(profile.at(Point.PRE_ENQUEUE))
         if not profile.gates.enabled(RESIZES_PREEMPT):
-            return cls(queue_sort[0].sort_key, before, hints, queued_with)
+            return cls(queue_sort[0].sort_key, before, hints, queued_with, flushed=profile.flushed)
         of_resizes = tuple(profile.for_resizes().at(Point.PRE_ENQUEUE))
-        return cls(queue_sort[0].sort_key, before, hints, queued_with, True, of_resizes)
+        return cls(queue_sort[0].sort_key, before, hints, queued_with, True, of_resizes, profile.flushed)
 
     def takes(self, pod: PodInfo) -> bool:
         """Whether a pod of this profile belongs in the queue."""

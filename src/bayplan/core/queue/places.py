@@ -61,7 +61,7 @@ class Places:
         """The key of an entry. The one with the smallest key has its turn first."""
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(backoff, sort_key)
-        self._unschedulable = UnschedulablePods(hints.topics_of)
+        self._unschedulable = UnschedulablePods(hints.topics_of, lambda pod: profiles[pod.scheduler_name].flushed)
         self.groups = RejectionGroups(self._unschedulable, backoff, sort_key, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}

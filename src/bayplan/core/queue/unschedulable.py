@@ -31,20 +31,25 @@ class UnschedulablePods:
     is here.
 
     Both kinds are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
+    `flushed`: whether a pod may be the `oldest`; the others wait for events only.
     """
 
     def __init__(
         self,
         topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]] = lambda _rejector, _pod: (),
+        flushed: Callable[[PodInfo], bool] = lambda _pod: True,
     ) -> None:
+        self._flushed = flushed
         self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
+        self._patient: dict[str, QueuedPod] = {}
+        """The unschedulable pods that only events requeue."""
         self._gated: dict[str, QueuedPod] = {}
         self._rejected_by = _Index(topics_of)
         self._gated_by = _Index(topics_of)
 
     def add(self, queued: QueuedPod, *, indexed: bool = True) -> None:
         """Add a pod. It must not be here yet. `indexed`: whether `waiting_for` may return it."""
-        (self._gated if queued.gated else self._rejected)[queued.uid] = queued
+        self._store_of(queued)[queued.uid] = queued
         if indexed:
             self.show(queued)
 
@@ -54,7 +59,7 @@ class UnschedulablePods:
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove a pod that is here."""
-        del (self._gated if queued.gated else self._rejected)[queued.uid]
+        del self._store_of(queued)[queued.uid]
         if queued.uid in self._index(queued):
             self.hide(queued)
 
@@ -77,7 +82,7 @@ class UnschedulablePods:
         `narrowed`: returns topics; a pod of the plugin must have one of them; None if it needn't. `still_gated`:
         returns the UIDs of gated pods to leave out.
         """
-        if not self._rejected and not self._gated:
+        if not self._rejected and not self._patient and not self._gated:
             return []
         found: dict[str, QueuedPod] = {}
         for _, pods in self._rejected_by.find(helps, narrowed):
@@ -95,18 +100,24 @@ class UnschedulablePods:
     @property
     def rejected_count(self) -> int:
         """The number of unschedulable pods."""
-        return len(self._rejected)
+        return len(self._rejected) + len(self._patient)
 
     @property
     def gated_count(self) -> int:
         """The number of gated pods."""
         return len(self._gated)
 
+    def _store_of(self, queued: QueuedPod) -> dict[str, QueuedPod]:
+        if queued.gated:
+            return self._gated
+        return self._rejected if self._flushed(queued.pod) else self._patient
+
     def _index(self, queued: QueuedPod) -> _Index:
         return self._gated_by if queued.gated else self._rejected_by
 
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self._rejected.values()
+        yield from self._patient.values()
         yield from self._gated.values()
 
 

@@ -13,6 +13,9 @@ from bayplan.core.framework.gangs import Gang, GangVictims, Placement
 from bayplan.core.framework.status import Status
 from bayplan.core.scheduling.decision import Decision, Outcome
 
+_NAMED = 10
+"""How many victims a message names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
@@ -151,6 +154,12 @@ class GangFit:
         text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
         reason = f"{text}; the next one: {self.refused[0].reason}"
         return f"{reason} {self.preemption}" if self.preemption else reason
+
+    def victims_named(self) -> str:
+        """Whom a preemption would evict, as a sentence."""
+        victims = sorted({victim.key for decision in self.placed for victim in decision.victims})
+        more = f" and {len(victims) - _NAMED} more" if len(victims) > _NAMED else ""
+        return f"Preemption would evict {_pods(len(victims))}: {', '.join(victims[:_NAMED])}{more}."
 
     def _too_few(self, size: int) -> str:
         """Why no member was tried."""

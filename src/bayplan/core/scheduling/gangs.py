@@ -248,6 +248,8 @@ class GangAttempt:
         if not any(decision.nominated_node for decision in fit.refused):
             return fit
         preempting = yield from self._fit(preempt=True)
+        if preempting.fits and not self._gang.evicts:
+            preempting.before = fit
         return preempting if preempting.fits else fit
 
     def _try_victims(
@@ -275,6 +277,7 @@ class GangAttempt:
         if answer.victims:
             if rules.reports:
                 fit.preemption = f"{rules.name}: {FOUND.format(len(answer.victims))}"
+            if rules.reports or not self._gang.evicts:
                 found.before = fit
             found.make_room(answer, name, fit.blamed)
         return found
@@ -322,6 +325,8 @@ class GangAttempt:
         `complete`: the gang needs no more members, so that each one has its own reasons.
         """
         message = fit.explain()
+        if fit.fits and not self._gang.evicts and fit.before is not None:
+            message, fit = f"{message} {fit.victims_named()}", fit.before
         plan = Plan(self.unit, [*fit.placed, *fit.refused], shortfall=None if fit.fits else fit.shortfall())
         if complete and fit.refused and not fit.fits:
             message = fit.refused[0].message
@@ -343,7 +348,10 @@ class GangAttempt:
                 plan.refused.append(Refusal(decision.pod, message, plugins, nominated_node=node))
         plugins = fit.blamed | self._blames if fit.explained else frozenset()
         nominated = None if keep_nominations else ""
-        plan.refused += [Refusal(pod, message, plugins, nominated_node=nominated) for pod in self._others(plan)]
+        alike = ("gang", self._gang.name) if self._gang.asked_as_one else None
+        plan.refused += [
+            Refusal(pod, message, plugins, nominated_node=nominated, alike=alike) for pod in self._others(plan)
+        ]
         plan.outcome, plan.message = GangOutcome.ERROR if fit.failed else GangOutcome.REFUSED, message
         return plan
 

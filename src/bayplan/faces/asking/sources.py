@@ -19,6 +19,7 @@ from typing import Protocol
 from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
 from bayplan.answers.snapshots.cluster import SELECTORS, read_kind
 from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.held_places import with_held_places
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.kinds import LEASE, NODE, Kind
@@ -189,7 +190,7 @@ class ClusterSource:
                 if follow.problem and not follow.synced
             )
             documents = {kind: follow.frozen() for kind, follow in self._follows.items()}
-            snapshot = Snapshot(MappingProxyType(documents), self._name, datetime.now(UTC), gaps)
+            snapshot = Snapshot(MappingProxyType(with_held_places(documents)), self._name, datetime.now(UTC), gaps)
             self._cached = self.version, snapshot
         return self._cached[1]
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": ("demo:demo", "Run the scheduler on an embedded cluster and show what it does."),
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
+    "provision": ("provision:provision", "Answer capacity checks of queues such as Kueue, beside any scheduler."),
     "doctor": ("insight.doctor:doctor", "Show what is wrong with a cluster now, on one screen."),
     "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
     "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),

@@ -6,7 +6,7 @@ They are in `templates/manifests.yaml.tmpl`. The manifests in `deploy/` are gene
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from string import Template
@@ -39,6 +39,10 @@ class Deployed:
     """Arguments of the command in addition to those of the template."""
     pod_groups: bool = False
     """Whether a profile enables Coscheduling."""
+    provisioning: Sequence[Document] = ()
+    """The rules for answering provisioning requests; none if they are not answered."""
+    alone: bool = False
+    """Whether another scheduler places the pods, and only requests are answered."""
 
     def values(self) -> dict[str, Any]:
         """The values that all templates have. The labels are those of its objects, and also select its pods."""
@@ -61,9 +65,19 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
         "replicas": deployed.replicas,
         # Without leader election, a new pod must not start before the old one has terminated.
         "strategy": {"type": "Recreate"} if deployed.lease is None else None,
-        "arguments": ["run", f"--config={FOLDER}/{CONFIGURATION_FILE}", *deployed.arguments, "--v=2"],
+        "provisioningRules": list(deployed.provisioning),
+        "arguments": [
+            "provision" if deployed.alone else "run",
+            f"--config={FOLDER}/{CONFIGURATION_FILE}",
+            *deployed.arguments,
+            "--v=2",
+        ],
     }
     left_out = {f"{deployed.name}:podgroups"} if not deployed.pod_groups else set()
+    if not deployed.provisioning:
+        left_out.add(f"{deployed.name}:provisioning")
+    if deployed.alone:
+        left_out |= {f"{deployed.name}:system:kube-scheduler", f"{deployed.name}:system:volume-scheduler"}
     if (lease_namespace, lease_name) == STOCK_LEASE:
         left_out.add(f"{deployed.name}:lease")
     for comment, document in from_template("manifests.yaml.tmpl", values):

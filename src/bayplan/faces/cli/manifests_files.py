@@ -45,6 +45,8 @@ class SchedulerFiles:
     pod_groups: bool = False
     """Whether a profile enables Coscheduling."""
     warnings: list[str] = field(default_factory=list)
+    configuration: KubeSchedulerConfiguration | None = None
+    """The configuration that was given, if all its plugins could be loaded."""
 
 
 def collect(
@@ -58,6 +60,7 @@ def collect(
         found.files[CONFIGURATION_FILE] = _configuration(scheduler_name or name, found.lease, loaded or [])
     else:
         configuration = _collect_configuration(config, loaded, found)
+        found.configuration = configuration if loaded == [] else None
         found.pod_groups = any(COSCHEDULING in profile.plugins.enabled_names() for profile in configuration.profiles)
         _check_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:

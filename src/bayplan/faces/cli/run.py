@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from bayplan.faces.cli.dump_signal import DumpSignal
+from bayplan.faces.cli.provisioning_options import provisioning_class_option, provisioning_of
 from bayplan.faces.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, TEXT, configure_logging
 from bayplan.faces.cli.run_options import RunCommand, kube_scheduler_flags
 from bayplan.faces.cli.shared_options import plugin_option
@@ -41,6 +42,12 @@ with on_use():
     help="Record with other names, and without texts, so that the recording can be shared. The key that makes the "
     "names is in a file beside DIR: keep that to yourself.",
 )
+@click.option(
+    "--provisioning-requests",
+    is_flag=True,
+    help="Also answer ProvisioningRequests, and hold the room that is found for them.",
+)
+@provisioning_class_option
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log what happens to each pod; -vv also logs why.")
 @kube_scheduler_flags
 def run(
@@ -51,6 +58,8 @@ def run(
     record: str | None,
     record_keep: str | None,
     record_redact: bool,
+    provisioning_requests: bool,
+    provisioning_classes: tuple[str, ...],
     verbosity: int,
     **flags: Any,
 ) -> None:
@@ -63,8 +72,14 @@ def run(
     """
     if record is None and (record_redact or record_keep is not None):
         raise click.UsageError("--record-keep and --record-redact say how to record: use them with --record")
+    if record is not None and provisioning_requests:
+        raise click.UsageError("--record can't record answers to provisioning requests: leave one of the two out")
+    if provisioning_classes and not provisioning_requests:
+        raise click.UsageError("--provisioning-class says which requests to answer: use --provisioning-requests, too")
+    requests = provisioning_of(provisioning_classes) if provisioning_requests else None
     with DumpSignal() as dump_signal:  # before anything that takes time
         form = flags["logging_format"] or TEXT
         configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
         recording = None if record is None else run_recording.RecordOptions(record, record_keep, record_redact, plugins)
-        run_scheduler.run_scheduler(flags, plugins, scheduler_name, context, seed, recording, dump_signal)
+        settings = run_scheduler.RunOptions(scheduler_name, context, seed, recording, requests)
+        run_scheduler.run_scheduler(flags, plugins, settings, dump_signal)

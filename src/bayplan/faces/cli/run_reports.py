@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,7 +37,8 @@ def report_start(
 ) -> None:
     """Log the cluster, the scheduler names, the plugins in addition to the built-in ones, and the endpoints."""
     log.info("cluster: %s (%s)", access.server, access.source)
-    log.info("scheduling pods with schedulerName %s", " or ".join(names))
+    if names:
+        log.info("scheduling pods with schedulerName %s", " or ".join(names))
     if plugins:
         log.info("plugins in addition to the built-in ones: %s", ", ".join(plugins))
     else:
@@ -48,6 +49,11 @@ def report_start(
         address = endpoints.secure.bind_address
         host = f"[{address}]" if ":" in address else address
         log.info("metrics and health checks at https://%s:%d", host, endpoints.secure.port)
+
+
+def report_requests(classes: Collection[str]) -> None:
+    """Log which provisioning requests are answered."""
+    log.info("answering ProvisioningRequests with provisioningClassName %s", " or ".join(classes))
 
 
 def report_version(gates: FeatureGates, *, chosen: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +20,7 @@ from bayplan.faces.cli.ending import ProcessEnding
 from bayplan.faces.cli.run_logging import JSON
 from bayplan.faces.cli.run_preparation import Preparation, prepare
 from bayplan.faces.cli.run_recording import RecordOptions
-from bayplan.faces.cli.run_reports import RunReports, report_recording, report_start, report_version
+from bayplan.faces.cli.run_reports import RunReports, report_recording, report_requests, report_start, report_version
 from bayplan.faces.cli.serving import DeniedError, NoAccessError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.foundations.file_replacement import replace_text
 from bayplan.foundations.heap import keep_heap
@@ -30,6 +30,8 @@ from bayplan.running.client.errors import ConfigError, NoKubeconfigError
 from bayplan.running.client.http import HttpClient, RequestObserver
 from bayplan.running.client.kubeconfig import load_kubeconfig
 from bayplan.running.client.server_version import server_version
+from bayplan.running.provisioning.desk import Desk
+from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.recording.files import RecordingError
 from bayplan.running.service.leader_election import ElectionThread, LeaseLostError
 from bayplan.running.service.metrics.measuring import Metrics
@@ -45,38 +47,52 @@ with on_use():
 
 log = logging.getLogger(__name__)
 
+_RUN = "bayplan run"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Bayplan's own options of a run. `provisioning`: how provisioning requests are answered; None to answer none."""
+
+    scheduler_name: str | None = None
+    context: str | None = None
+    seed: int | None = None
+    recording: RecordOptions | None = None
+    provisioning: ProvisioningOptions | None = None
+
 
 def run_scheduler(
-    flags: Mapping[str, Any],
-    plugins: Sequence[str],
-    scheduler_name: str | None,
-    context: str | None,
-    seed: int | None,
-    recording: RecordOptions | None,
-    dump_signal: DumpSignal,
+    flags: Mapping[str, Any], plugins: Sequence[str], options: RunOptions, dump_signal: DumpSignal
 ) -> None:
     """Prepare and run the scheduler until a signal. Exits with status 2 for bad input. `flags`: by parameter name."""
-    prepared = prepare(flags, plugins, scheduler_name)
+    prepared = prepare(flags, plugins, options.scheduler_name)
     for warning in prepared.warnings:
         if warning in prepared.doubtful:
             continue
         if flags["logging_format"] == JSON:
             log.warning("%s", warning)
         else:
-            click.echo(warning, err=True)
+            click.echo(_of_this_command(warning), err=True)
     if prepared.problems:
         _fail(*prepared.problems)
     if flags["write_config_to"]:
         _write_configuration(prepared, Path(flags["write_config_to"]))
         return
     extenders = _extenders(prepared.configuration, flags["config"])
-    _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, recording, dump_signal))
+    _run_until_done(partial(_run, prepared, extenders, flags["master"], options, dump_signal))
 
 
 def _fail(*lines: str) -> NoReturn:
     for line in lines:
-        click.echo(line, err=True)
+        click.echo(_of_this_command(line), err=True)
     raise SystemExit(2)
+
+
+def _of_this_command(line: str) -> str:
+    """A line for the user, with the name of the command that runs."""
+    context = click.get_current_context(silent=True)
+    name = "run" if context is None else context.info_name
+    return line.replace(f"{_RUN}:", f"bayplan {name}:", 1) if line.startswith(f"{_RUN}:") else line
 
 
 def _write_configuration(prepared: Preparation, path: Path) -> None:
@@ -111,10 +127,11 @@ def _run_until_done(scheduling: Callable[[ProcessEnding], Coroutine[Any, Any, No
         except (ConfigError, PluginLoadError, NoAccessError, RecordingError, ServingError) as error:
             _fail(f"bayplan run: {error}")
         except SchedulingEndedError as error:
-            click.echo(f"bayplan run: {error}", err=True)
+            click.echo(_of_this_command(f"bayplan run: {error}"), err=True)
             raise SystemExit(1) from None
         except LeaseLostError as error:
-            click.echo(f"bayplan run: {error}: another instance may lead now; restart this one", err=True)
+            why = f"bayplan run: {error}: another instance may lead now; restart this one"
+            click.echo(_of_this_command(why), err=True)
             raise SystemExit(1) from None
 
 
@@ -122,24 +139,27 @@ async def _run(
     prepared: Preparation,
     extenders: client.HttpExtenders | None,
     master: str | None,
-    context: str | None,
-    seed: int | None,
-    recording: RecordOptions | None,
+    options: RunOptions,
     dump_signal: DumpSignal,
     ending: ProcessEnding,
 ) -> None:
+    recording, desk = options.recording, None if options.provisioning is None else Desk(options.provisioning)
 
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
-        return _client(prepared.configuration, master, context, observer)
+        return _client(prepared.configuration, master, options.context, observer)
 
     stop, metrics = stop_on_signals("in-flight bindings", ending), Metrics()
     async with open_client(metrics) as client, open_client(metrics) as events, extenders or nullcontext():
+        requests = options.provisioning
+        names = [profile.schedulerName for profile in prepared.configuration.profiles]
         report_start(
             client.access,
-            [profile.schedulerName for profile in prepared.configuration.profiles],
+            [] if requests is not None and requests.alone else names,
             [plugin.name for plugin in prepared.plugins],
             prepared.serving.options if prepared.serving is not None else None,
         )
+        if requests is not None:
+            report_requests(requests.classes)
         try:
             if not await unless(stop, check_access(client)):
                 return
@@ -150,7 +170,7 @@ async def _run(
         report_version(prepared.gates, chosen=prepared.as_version is None)
         election = prepared.election
         async with nullcontext() if election is None else ElectionThread(open_client, election) as leadership:
-            settings = prepared.settings(seed)
+            settings = prepared.settings(options.seed)
             if recording is None:
                 recorder = None
             else:
@@ -158,7 +178,7 @@ async def _run(
                 recorder = run_recording.open_recorder(recording, prepared, settings, client.access.server)
                 report_recording(recording.folder)
                 ending.before_force.append(recorder.close)
-            peers = Peers(extenders, leadership, events, recorder)
+            peers = Peers(extenders, leadership, events, recorder, desk)
             scheduler = Scheduler(client, prepared.build_profiles, settings, peers, metrics)
             dump_signal.connect(scheduler.dump_asked)
             if election is not None and leadership is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bayplan.core.framework.calling import wait_for
 from bayplan.core.framework.interface import Background
-from bayplan.core.framework.profile import Profile, implements
+from bayplan.core.framework.profile import Profile, distinct_plugins, implements
 from bayplan.foundations.failures import Failures, drop_callers
 from bayplan.running.service.supervisor import Supervisor, Work, outcome
 from bayplan.running.service.tasks import cancel
@@ -27,11 +27,10 @@ _RESTART_SECONDS = 10.0
 
 def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> None:
     """Start the background method of every plugin that has one. After an error it is restarted with a delay."""
-    for profile in profiles:
-        for plugin in profile.every():
-            if implements(plugin, Background):
-                work = partial(_background, plugin)
-                supervisor.start(f"the background work of plugin {plugin.name}", work, restart_seconds=_RESTART_SECONDS)
+    for plugin in distinct_plugins(profile.every() for profile in profiles):
+        if implements(plugin, Background):
+            work = partial(_background, plugin)
+            supervisor.start(f"the background work of plugin {plugin.name}", work, restart_seconds=_RESTART_SECONDS)
 
 
 async def _background(plugin: Any) -> None:

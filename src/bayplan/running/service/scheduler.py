@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.core.api.older_versions import OLDER
+from bayplan.core.api.provisioning import is_provisioned
 from bayplan.core.cluster.pod_decoder import PodDecoder
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.attempts import AttemptDriver
@@ -40,6 +41,7 @@ from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
 from bayplan.running.client.list_watch import IDLE_SECONDS, ListWatch
 from bayplan.running.client.permissions import missing_permissions
+from bayplan.running.provisioning.desk import Desk
 from bayplan.running.recording.recorder import DecisionRecorder, RecordedScheduler
 from bayplan.running.recording.turns import RecordedExecutor, RecordedQueue
 from bayplan.running.service.background import start_background
@@ -98,13 +100,15 @@ class Peers:
     `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
     which only the leader schedules. `events`: a client for writing events, so that they don't wait behind the bindings
     of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client. `recorder`:
-    notes what decisions rest on; it has a seed, then, as the settings do.
+    notes what decisions rest on; it has a seed, then, as the settings do. `provisioning`: answers the provisioning
+    requests of the cluster.
     """
 
     extenders: Extenders | None = None
     leadership: Leadership | None = None
     events: Client | None = None
     recorder: DecisionRecorder | None = None
+    provisioning: Desk | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -141,16 +145,23 @@ class Scheduler:
         self._handle = SchedulerHandle(services, self._activate)
         if recorder is not None:
             recorder.handle(self._handle)
+        self._provisioning = provisioning = peers.provisioning
+        if provisioning is not None:
+            build_profiles = provisioning.profiles(build_profiles)
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         ports = services.ports(self._extenders, (lambda: True) if leadership is None else leadership.leads)
         if recorder is not None:
             ports = recorder.ports(ports)
+        if provisioning is not None:
+            ports = provisioning.ports(ports)
         self.metrics, self.state, self.waiting = services.metrics, services.state, services.waiting
         self.queue = self._new_queue()
         self._runtime = runtime = Runtime(
             self.profiles, self.state, self.queue, self.waiting, services.intake, ports, services.failures
         )
+        if provisioning is not None:
+            provisioning.connect(runtime)
         self._executor = Executor(runtime) if recorder is None else RecordedExecutor(recorder, runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
@@ -231,11 +242,12 @@ class Scheduler:
             event_lag=services.recorder.lag,
             recording=None if (made := self._recorder) is None else (not made.problem, made.written),
             entities=(queue.entries(), queue.incoming_entries()),
+            provisioning=None if self._provisioning is None else self._provisioning.counts(),
         )
 
     def pods(self) -> list[PodInfo]:
         """All pods that have not terminated. Call it in the scheduler's thread."""
-        return list(self.state.objects[POD].values())
+        return [pod for pod in self.state.objects[POD].values() if not is_provisioned(pod)]
 
     async def report_permissions(self, denied: ApiError) -> str:
         """Return the message about all kinds that may not be listed or watched, for one denied request.
@@ -271,7 +283,7 @@ class Scheduler:
         services.start("the runner of plugins' work", self._handle.started.run)
         services.start("the event recorder", own.recorder.run)
         services.start("the writer of pod statuses", own.status.run)
-        services.start("the messages of pods that were not attempted", lambda: write_messages(self.queue, own.status))
+        services.start("the messages of pods that were not attempted", self._write_messages)
         services.start("the reports of failing watches", self._watch_failures.run)
         try:
             if self._settings.delay_cache_until_active:
@@ -285,10 +297,13 @@ class Scheduler:
                 if self._settings.freeze:
                     services.start("the garbage collector", lambda: self._collector.run(self._idle))
                 start_background(services, self.profiles.values())
-                await self._schedule_until(stop)
+                await self._schedule_until(stop, services)
                 await self._drain(self._settings.drain)
         finally:
             await asyncio.gather(own.tasks.cancel(), self._handle.started.cancel(), services.stop())
+
+    async def _write_messages(self) -> None:
+        await write_messages(self.queue, self._runtime.ports.statuses)
 
     async def _drain(self, seconds: float) -> None:
         """Finish bindings, evictions and work that plugins started within `seconds`, then writes about pods.
@@ -340,8 +355,10 @@ class Scheduler:
                         plugins.setdefault(kind_of(hint.event.resource), set()).add(name)
         return plugins
 
-    async def _schedule_until(self, stop: asyncio.Event) -> None:
+    async def _schedule_until(self, stop: asyncio.Event, services: Supervisor) -> None:
         await self._lead(stop)
+        if self._provisioning is not None:
+            services.start("the answers to provisioning requests", self._provisioning.run)
         lost = asyncio.Event() if self.leadership is None else self.leadership.lost
         if not stop.is_set():
             scheduling = asyncio.create_task(outcome(self._loop.run), name="scheduling-loop")
@@ -370,6 +387,8 @@ class Scheduler:
     def _synchronized(self) -> None:
         table = self.state.table
         log.info("synchronized: %d nodes, %d pods on them; scheduling", table.live_count, self.state.pod_count)
+        if self._provisioning is not None:
+            self._provisioning.open()
         if self._settings.freeze:
             self._collector.begin()
         self.synced.set()

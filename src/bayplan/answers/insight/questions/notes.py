@@ -9,6 +9,7 @@ from bayplan.answers.insight.nodes import no_node, node_of, pods_on
 from bayplan.answers.insight.questions.blockers import gates_of
 from bayplan.answers.insight.questions.claim_templates import template_notes
 from bayplan.answers.insight.questions.gangs import gang_notes
+from bayplan.answers.insight.questions.held_room import held_room_notes
 from bayplan.answers.insight.questions.progress import NOMINATED, chosen_node, recorded
 from bayplan.answers.simulation.results import Result
 from bayplan.answers.simulation.world import World
@@ -53,6 +54,7 @@ def notes_of(world: World, pod: PodInfo) -> list[str]:
         notes.append(f"nominated to node {nominated}; it {waits}")
     notes += gang_notes(world, pod)
     notes += _claim_notes(world, pod)
+    notes += held_room_notes(world, pod)
     return notes
 
 

@@ -15,6 +15,7 @@ from bayplan.answers.insight.questions.liveness import lease_of
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
+from bayplan.core.api.provisioning import consumed_by
 from bayplan.core.api.times import rfc3339
 from bayplan.core.api.volumes import SELECTED_NODE, annotations_of, claim_name, class_of_claim, is_fully_bound
 from bayplan.core.cluster.pod_info import PodInfo
@@ -61,7 +62,7 @@ def chosen_already(world: World, pod: PodInfo, result: Result) -> str:
 
     `result`: of trying the pod now.
     """
-    chosen = chosen_node(world, pod)
+    chosen = None if consumed_by(pod.annotations) else chosen_node(world, pod)  # such a pod has a place held there
     if chosen is None or not (result.fate is Fate.PLACED or _waits_on_a_node(result)):
         return ""
     node, waits = chosen

@@ -14,6 +14,7 @@ from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.owners import owned_objects
 from bayplan.answers.insight.questions.eviction_budgets import is_ready
+from bayplan.answers.insight.questions.kueue import QueuedObject, why_not_admitted
 from bayplan.answers.insight.questions.recorded_events import events_about
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.snapshots import Snapshot
@@ -115,6 +116,7 @@ def _reasons(
         yield "no ReplicaSet was made for it: is the deployment controller running?"
     if kind is kinds.JOB and spec.get("suspend"):
         yield "the job is suspended"
+        yield from why_not_admitted(snapshot, [QueuedObject.of(kind.kind, document)])
     if kind is kinds.STATEFUL_SET and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady":
         waiting = next((pod for pod in sorted(pods, key=_ordinal) if not is_ready(pod)), None)
         if waiting is not None:

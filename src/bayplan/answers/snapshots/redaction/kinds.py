@@ -45,6 +45,7 @@ from bayplan.answers.snapshots.redaction.rules import (
     obj,
     quota,
     request,
+    resource_name,
     verbatim,
     verbatims,
 )
@@ -307,6 +308,78 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         kind=constant("PodGroup"),
         spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
         status=fields("phase scheduled running succeeded failed"),
+    ),
+    ("kueue.x-k8s.io", "workloads"): obj(
+        "workload",
+        apiVersion=verbatim,
+        kind=constant("Workload"),
+        spec=fields(
+            "active priority",
+            queueName=name("localqueue"),
+            podSets=each(fields("count", name=name("podset"), template=TEMPLATE)),
+        ),
+        status=fields(
+            conditions=CONDITIONS,
+            admission=fields(clusterQueue=name("clusterqueue")),
+            admissionChecks=each(fields("state", name=name("admissioncheck"))),
+        ),
+    ),
+    ("kueue.x-k8s.io", "localqueues"): obj(
+        "localqueue",
+        apiVersion=verbatim,
+        kind=constant("LocalQueue"),
+        spec=fields("stopPolicy", clusterQueue=name("clusterqueue")),
+    ),
+    ("kueue.x-k8s.io", "clusterqueues"): obj(
+        "clusterqueue",
+        apiVersion=verbatim,
+        kind=constant("ClusterQueue"),
+        spec=fields(
+            "stopPolicy queueingStrategy",
+            cohort=name("cohort"),
+            cohortName=name("cohort"),
+            resourceGroups=each(
+                fields(
+                    coveredResources=each(resource_name),
+                    flavors=each(
+                        fields(
+                            name=name("resourceflavor"),
+                            resources=each(fields("nominalQuota borrowingLimit lendingLimit", name=resource_name)),
+                        )
+                    ),
+                )
+            ),
+        ),
+        status=fields(
+            flavorsReservation=each(
+                fields(name=name("resourceflavor"), resources=each(fields("total borrowed", name=resource_name)))
+            ),
+            conditions=CONDITIONS,
+        ),
+    ),
+    ("kueue.x-k8s.io", "resourceflavors"): obj(
+        "resourceflavor", apiVersion=verbatim, kind=constant("ResourceFlavor"), spec=fields(nodeLabels=labels)
+    ),
+    ("kueue.x-k8s.io", "cohorts"): obj(
+        "cohort",
+        apiVersion=verbatim,
+        kind=constant("Cohort"),
+        spec=fields(parent=name("cohort"), parentName=name("cohort")),
+    ),
+    ("kueue.x-k8s.io", "admissionchecks"): obj(
+        "admissioncheck", apiVersion=verbatim, kind=constant("AdmissionCheck"), status=fields(conditions=CONDITIONS)
+    ),
+    ("", "podtemplates"): obj("podtemplate", template=TEMPLATE),
+    # Where room is held is in the pods of the snapshot.
+    ("autoscaling.x-k8s.io", "provisioningrequests"): obj(
+        "provisioningrequest",
+        apiVersion=verbatim,
+        kind=constant("ProvisioningRequest"),
+        spec=fields(
+            provisioningClassName=name("provisioningclass"),
+            podSets=each(fields("count", podTemplateRef=fields(name=name("podtemplate")))),
+        ),
+        status=fields(conditions=CONDITIONS),
     ),
 }
 """(group, plural) -> the rule for its objects"""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.api.provisioning import is_provisioned
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.queue import SchedulingQueue
 from bayplan.running.client.answers import Identity
@@ -107,7 +108,7 @@ def differences(
     for name in list(state.table.row_of):
         yield from _redundant(name, names, uids, state, found)
     for queued in list(queue):
-        if queued.uid not in uids and queue.get(queued.uid) is not None:
+        if queued.uid not in uids and not is_provisioned(queued.pod) and queue.get(queued.uid) is not None:
             found.add(ObjectDifference("pod", queued.pod.namespace, queued.pod.name, queued.uid, REDUNDANT))
         yield
 
@@ -136,6 +137,6 @@ def _redundant(
     if state.table.live[row] and name not in nodes:
         found.add(ObjectDifference("node", "", name, "", REDUNDANT))
     for pod in state.table.pods[row].values():
-        if pod.uid not in uids:
+        if pod.uid not in uids and not is_provisioned(pod):
             found.add(ObjectDifference("pod", pod.namespace, pod.name, pod.uid, REDUNDANT))
     yield

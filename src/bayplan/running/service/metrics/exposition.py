@@ -247,6 +247,14 @@ class SchedulerCollector:
             "How long ago the oldest event was recorded that is not written yet; 0 if all are written.",
             snapshot.event_lag,
         )
+        if snapshot.provisioning is not None:
+            stages, places = snapshot.provisioning
+            yield _gauge(
+                "bayplan_provisioning_requests{stage}",
+                "ProvisioningRequests by stage: incomplete, asked, held or ended.",
+                {(stage,): float(count) for stage, count in stages.items()},
+            )
+            yield _gauge("bayplan_provisioning_places_held", "Places on nodes held for pods of requests.", places)
         if snapshot.recording is not None:
             goes_on, written = snapshot.recording
             yield _gauge("bayplan_recording", "Whether the recording of decisions goes on (--record).", float(goes_on))

@@ -22,7 +22,8 @@ class MetricsSnapshot:
     `sharing`: by profile, the numbers of decisions with and without results of earlier pods. `event_lag`: seconds since
     the oldest event was recorded that is not written yet. `recording`: whether the recording of decisions goes on, and
     the bytes that were written; None without one. `entities`: how many single pods and PodGroups are in the places of
-    the queue, by place and type, and how often they entered them, by place, event and type.
+    the queue, by place and type, and how often they entered them, by place, event and type. `provisioning`: how many
+    provisioning requests are at which stage, and how many places are held for them; None where none are answered.
     """
 
     profiles: Mapping[str, Profile]
@@ -39,6 +40,7 @@ class MetricsSnapshot:
     event_lag: float
     recording: tuple[bool, int] | None = None
     entities: tuple[Mapping[tuple[Place, str], int], Mapping[tuple[Place, str, str], int]] = ({}, {})
+    provisioning: tuple[Mapping[str, int], int] | None = None
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of pods that a plugin rejected in their last attempt, by plugin and profile."""
