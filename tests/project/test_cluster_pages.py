@@ -1,7 +1,8 @@
 """The blocks of the pages that start a cluster, a scheduler or an extender work, pasted in order into a fresh shell.
 
 Commands that serve until they are stopped go to the background here, and what follows waits until they serve. Ports
-are free ones. `test_first_contact.py` runs those of the README.
+are free ones. `test_first_contact.py` runs the blocks of the README, and `tests/end_to_end/test_*_page.py` those of
+gangs.md and replay.md.
 """
 
 from __future__ import annotations
@@ -63,15 +64,8 @@ set -m
 """
 READY = {"cluster": "Press Ctrl-C", "run": "ready: ", "extender": "urlPrefix"}
 """What a command prints once it serves."""
-PLACED = "until [ $(kubectl get pods -o jsonpath='{.items[*].spec.nodeName}' | wc -w) -ge 4 ]; do sleep 0.1; done"
 CLUSTER = "bayplan cluster --detach --nodes 1 --kubeconfig own.yaml\nexport KUBECONFIG=own.yaml"
 SECTIONS = {
-    "coscheduling": (
-        "gangs",
-        ["kubectl apply -f deploy/podgroup-crd.yaml", "kill $!\nbayplan cluster --stop"],
-        r"podgroup\.scheduling\.x-k8s\.io/red",
-    ),
-    "pod groups": ("gangs", ["--emulated-version 1.37 --pod-groups"], r"podgroup\.scheduling\.k8s\.io/red"),
     "in the background": ("devcluster", ["bayplan cluster --stop\n"], r"Stopped the cluster of dev\.yaml"),
     "a copy of another cluster": ("devcluster", ["bayplan cluster --filename cluster.bayplan"], r"with 1 node at"),
     "permissions": ("deploying", ["bayplan cluster --rbac --port"], r"ready: \d+ nodes"),
@@ -93,12 +87,11 @@ def pasted(page: str, parts: list[str]) -> str:
 
 
 def script(text: str) -> str:
-    """Lines for bash: what serves goes to the background, and pods are waited for before a scheduler is killed."""
+    """Lines for bash: what serves goes to the background."""
     lines = []
     for line in map(on_free_port, text.splitlines()):
         command = re.match(r"bayplan (cluster|run|extender)\b", line)
         serves = command is not None and not re.search(r"&$|--detach|--stop", line)
-        lines += [PLACED] if line == "kill $!" else []
         lines.append(f"serve '{READY[command[1]]}' {line}" if command is not None and serves else line)
     return "\n".join(lines)
 
@@ -112,8 +105,6 @@ def on_free_port(line: str) -> str:
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
 @cases("page, parts, shown", SECTIONS)
 def test_blocks_of_a_section_work_in_their_order(tmp_path, page, parts, shown):
-    for folder in ("examples", "deploy"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "policy.py").write_text(POLICY)
     (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
     (tmp_path / "my_scheduler").mkdir()

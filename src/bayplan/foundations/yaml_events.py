@@ -113,7 +113,8 @@ class _Scalars:
     """The values of scalars, by their texts."""
 
     def __init__(self, resolvers: Resolvers) -> None:
-        self._resolvers = resolvers
+        self._other = tuple(resolvers.get(None, ()))
+        self._resolvers = {first: (*known, *self._other) for first, known in resolvers.items()}
         self._known: dict[str, Any] = {}
         self._constructor = SafeConstructor()
 
@@ -124,16 +125,18 @@ class _Scalars:
         text: str = event.value
         if not event.implicit[0]:  # it is quoted, or a block
             return text
-        try:
-            return self._known[text]
-        except KeyError:
-            value = self._plain(text)
-        if len(self._known) < _KNOWN:
-            self._known[text] = value
+        resolvers = self._resolvers.get(text[:1], self._other)
+        if not resolvers:
+            return text
+        value = self._known.get(text, self)
+        if value is self:
+            value = self._plain(text, resolvers)
+            if len(self._known) < _KNOWN:
+                self._known[text] = value
         return value
 
-    def _plain(self, text: str) -> Any:
-        for tag, expression in (*self._resolvers.get(text[:1], ()), *self._resolvers.get(None, ())):
+    def _plain(self, text: str, resolvers: Sequence[tuple[str, Any]]) -> Any:
+        for tag, expression in resolvers:
             if expression.match(text):
                 kind = tag.removeprefix(_PREFIX)
                 make = self._MAKERS.get(kind)
