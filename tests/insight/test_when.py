@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
+from tests.history.small_histories import write_small
 from tests.support.served_questions import new_pod, node
 
 from bayplan import Plugin
@@ -284,12 +285,16 @@ def test_a_priority_class_that_pods_cannot_have_is_left_out():
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    """A file with the cluster, which was read at NOW."""
+    """Write the file with the cluster, which was read at NOW; again with other objects."""
     monkeypatch.chdir(tmp_path)
-    objects = [node("a", labels={"pool": "web"}), OLD, NEW, pod("huge", 20)]
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    os.utime(file, (NOW.timestamp(), NOW.timestamp()))
+
+    def write(*objects):
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        os.utime(file, (NOW.timestamp(), NOW.timestamp()))
+
+    write(node("a", labels={"pool": "web"}), OLD, NEW, pod("huge", 20))
+    return write
 
 
 def asked(*arguments):
@@ -311,6 +316,18 @@ def test_the_command_reads_durations_and_says_which_lines_it_left_out(cluster, t
     assert found.exit_code == 0
     assert "d.csv (line 3): nonsense: expected a workload and a duration" in found.stderr
     assert "note: durations: pod default/huge: ten is no duration" in found.stdout
+
+
+def test_the_command_takes_run_times_from_a_history(cluster, tmp_path):
+    write_small(tmp_path / "history")  # a pod of the ReplicaSet web ran for 59 seconds
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    web = pod("web-0", 3, on="a")
+    web["metadata"]["ownerReferences"] = [owner]
+    cluster(node("a"), web, NEW)
+    found = json.loads(asked("new", "--history", "history", "--sooner", "no", "-o", "json").stdout)
+    assert found["sources"]["history"] == 1
+    assert 50 < found["p50"] < 70
+    assert found["waits"][0]["source"] == "history"
 
 
 @pytest.mark.parametrize(

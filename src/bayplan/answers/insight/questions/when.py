@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, plural
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.insight.questions.explain import Explanation, explain
+from bayplan.answers.insight.questions.explain import explain
 from bayplan.answers.insight.questions.forecast import Forecast, ForecastRun, ForecastSetting
 from bayplan.answers.insight.questions.sooner import Variation, variations
 from bayplan.answers.insight.questions.starts import (
@@ -160,8 +160,7 @@ class When(Answer):
 class WantedStarts:
     """What is asked: `title` for people, and the pods that are meant, which are in the world.
 
-    `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority
-    classes. `trials`: the arguments of `explain`.
+    `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority classes. `trials`: the arguments of `explain`.
     """
 
     title: str
@@ -176,51 +175,18 @@ def when(
     world: World, setting: ForecastSetting, wanted: WantedStarts, notes: Sequence[str], shown: int, progress: Progress
 ) -> When:
     """Return when the wanted pods start. The world has them, and is as before afterwards."""
-    waiting = [pod for pod in wanted.pods if not pod.node_name]
-    uids = [pod.uid for pod in waiting]
-    said = [*notes, *_placed_already(wanted)]
-    known = Known.of(world, setting.durations)
-    if not waiting:
-        now = StartTimes(0.0, 0.0, 0.0)
-        nodes = tuple(NodeShare(pod.node_name, 1.0) for pod in wanted.pods[:1])
-        return When(wanted.title, len(wanted.pods), now, now, 0, known, nodes, notes=tuple(said), shown=shown)
-
-    def told(runs: Sequence[ForecastRun]) -> None:
-        progress(f"{plural(len(runs), 'run')}: starts in {times_of(runs, uids)[0].text}")
-
-    runs, stopped = runs_of(Forecast(world, setting, uids, progress), wanted.seed, setting.runs, told)
-    start, first = times_of(runs, uids)
-    never = round(sum(any(uid not in run.starts for uid in uids) for run in runs) / max(len(runs), 1), 4)
-
-    def source_of(key: str) -> str:
-        pod = world.pod(key)
-        found = None if pod is None else setting.durations.of(pod)
-        return "" if found is None else found.source
-
-    found = When(
-        wanted.title,
-        len(wanted.pods),
-        start,
-        first,
-        len(runs),
-        known,
-        likely_nodes(runs, uids),
-        waited_for(runs, uids, source_of),
-        never=never,
-        shown=shown,
-        stopped=stopped,
-    )
-    if not stopped:
+    asking = _Asking(world, setting, wanted, progress)
+    lines = [*notes, *_placed_already(wanted)]
+    found = asking.started() if not asking.waiting else asking.simulated()
+    if asking.waiting and not found.stopped:
         try:
-            found = replace(
-                found, unless=_unless(world, waiting, runs, wanted, progress) if start.p50 is None else None
-            )
-            sooner, more = _sooner(world, setting, wanted, waiting, runs, progress)
-            found, said = replace(found, sooner=sooner), [*said, *more]
+            if found.start.p50 is None:
+                found = replace(found, unless=asking.unless())
+            found = replace(found, sooner=asking.sooner())
         except Stopped:
             found = replace(found, stopped=True)
-    lines = [*said, *setting.durations.problems, *setting.durations.unused()]
-    return replace(found, notes=tuple(dict.fromkeys(lines)))
+    lines += [*asking.notes, *setting.durations.problems, *setting.durations.unused()]
+    return replace(found, notes=tuple(dict.fromkeys(lines)), shown=shown)
 
 
 def _placed_already(wanted: WantedStarts) -> Iterator[str]:
@@ -231,51 +197,89 @@ def _placed_already(wanted: WantedStarts) -> Iterator[str]:
         yield f"{len(placed):,} of {plural(len(wanted.pods), 'pod')} are on their nodes already"
 
 
-def _unless(
-    world: World, pods: Sequence[PodInfo], runs: Sequence[ForecastRun], wanted: WantedStarts, progress: Progress
-) -> Unless | None:
-    """Explain the first pod that starts in no run, or in the fewest."""
-    pod = min(pods, key=lambda each: sum(each.uid in run.starts for run in runs))
-    found = explain(world, pod, helps=_HELPS, nearest=1, progress=progress, **wanted.trials)
-    if found.interrupted:
-        raise Stopped
-    return Unless(pod.key, _cause(found), tuple(each.text for each in found.help))
+class _Asking:
+    """One question. `waiting`: the wanted pods without a node. `notes`: what there is to say of what was done."""
 
+    def __init__(self, world: World, setting: ForecastSetting, wanted: WantedStarts, progress: Progress) -> None:
+        self.waiting = [pod for pod in wanted.pods if not pod.node_name]
+        self.notes: list[str] = []
+        self._uids = [pod.uid for pod in self.waiting]
+        self._world = world
+        self._setting = setting
+        self._wanted = wanted
+        self._progress = progress
+        self._known = Known.of(world, setting.durations)
+        self._forecast = Forecast(world, setting, self._uids, progress)
+        self._runs: list[ForecastRun] = []
 
-def _cause(found: Explanation) -> str:
-    return found.message or next(iter(found.notes), "nothing that was read says why")
+    def started(self) -> When:
+        """The answer about pods that have their nodes."""
+        now, pods = StartTimes(0.0, 0.0, 0.0), self._wanted.pods
+        nodes = tuple(NodeShare(pod.node_name, 1.0) for pod in pods[:1])
+        return When(self._wanted.title, len(pods), now, now, 0, self._known, nodes)
 
+    def simulated(self) -> When:
+        """What the runs say."""
+        uids = self._uids
+        runs, stopped = runs_of(self._forecast, self._wanted.seed, self._setting.runs, self._tell)
+        start, first = times_of(runs, uids)
+        never = sum(any(uid not in run.starts for uid in uids) for run in runs) / max(len(runs), 1)
+        self._runs = runs
+        return When(
+            self._wanted.title,
+            len(self._wanted.pods),
+            start,
+            first,
+            len(runs),
+            self._known,
+            likely_nodes(runs, uids),
+            waited_for(runs, uids, self._source_of),
+            never=round(never, 4),
+            stopped=stopped,
+        )
 
-def _sooner(
-    world: World,
-    setting: ForecastSetting,
-    wanted: WantedStarts,
-    pods: Sequence[PodInfo],
-    runs: Sequence[ForecastRun],
-    progress: Progress,
-) -> tuple[tuple[Sooner, ...], Iterator[str]]:
-    """Try each variation with the first seeds of the runs; also say if that was too much work."""
-    uids = [pod.uid for pod in pods]
-    start, _ = times_of(runs, uids)
-    tried = list(variations(world, pods, wanted.classes))
-    attempts = max(run.attempts for run in runs) * len(tried)
-    seeds = next((number for number in _SEEDS if wanted.sooner == YES or number * attempts <= _WORK), 0)
-    if wanted.sooner == NO or not tried or (start.p50 is not None and start.p50 < 1):
-        return (), iter(())
-    if not seeds:
-        return (), iter(["what would be sooner was not tried, because that takes long here: ask with --sooner yes"])
-    same = runs if wanted.sooner == YES else runs[:seeds]
-    before, _ = times_of(same, uids)
-    found = []
-    for variation in tried:
-        progress(f"with {variation.text}")
-        with suppress(ValueError):  # the pods can't be read with it, as with a class whose value is too large
-            found.append(_with(Forecast(world, setting, uids, progress), variation, before, wanted.seed, len(same)))
-    return tuple(sorted(found, key=lambda each: (each.p50 is None, each.p50))), iter(())
+    def _tell(self, runs: Sequence[ForecastRun]) -> None:
+        self._progress(f"{plural(len(runs), 'run')}: starts in {times_of(runs, self._uids)[0].text}")
 
+    def _source_of(self, key: str) -> str:
+        pod = self._world.pod(key)
+        found = None if pod is None else self._setting.durations.of(pod)
+        return "" if found is None else found.source
 
-def _with(forecast: Forecast, variation: Variation, before: StartTimes, seed: int, number: int) -> Sooner:
-    uids = sorted(forecast.asked)
-    p50 = times_of([forecast.run(seed + each, variation.make) for each in range(number)], uids)[0].p50
-    sooner = None if p50 is None or before.p50 is None else round(before.p50 - p50, 1)
-    return Sooner(variation.text, p50, sooner)
+    def unless(self) -> Unless:
+        """Explain the first pod that starts in no run, or in the fewest. Raises Stopped."""
+        pod = min(self.waiting, key=lambda each: sum(each.uid in run.starts for run in self._runs))
+        trials = self._wanted.trials
+        found = explain(self._world, pod, helps=_HELPS, nearest=1, progress=self._progress, **trials)
+        if found.interrupted:
+            raise Stopped
+        message = found.message or next(iter(found.notes), "nothing that was read says why")
+        return Unless(pod.key, message, tuple(each.text for each in found.help))
+
+    def sooner(self) -> tuple[Sooner, ...]:
+        """Try each variation with the first seeds of the runs, unless that is too much work. Raises Stopped."""
+        start, _ = times_of(self._runs, self._uids)
+        if self._wanted.sooner == NO or (start.p50 is not None and start.p50 < 1):
+            return ()
+        tried = list(variations(self._world, self.waiting, self._wanted.classes))
+        attempts = max(run.attempts for run in self._runs) * len(tried)
+        number = len(self._runs)
+        if self._wanted.sooner != YES:
+            number = min(next((each for each in _SEEDS if each * attempts <= _WORK), 0), number)
+        if not number:
+            self.notes.append("what would be sooner was not tried, because that takes long here: ask with --sooner yes")
+            return ()
+        before, _ = times_of(self._runs[:number], self._uids)
+        found = []
+        for variation in tried:
+            self._progress(f"with {variation.text}")
+            with suppress(ValueError):  # the pods can't be read with it, as with a class whose value is too large
+                found.append(self._with(variation, before, number))
+        return tuple(sorted(found, key=lambda each: (each.p50 is None, each.p50)))
+
+    def _with(self, variation: Variation, before: StartTimes, number: int) -> Sooner:
+        seeds = range(self._wanted.seed, self._wanted.seed + number)
+        runs = [self._forecast.run(seed, variation.make) for seed in seeds]
+        p50 = times_of(runs, self._uids)[0].p50
+        sooner = None if p50 is None or before.p50 is None else round(before.p50 - p50, 1)
+        return Sooner(variation.text, p50, sooner)
