@@ -16,7 +16,7 @@ import msgspec
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.custom_workloads import children, has_pods, header_of, rules_not_run
 from bayplan.answers.insight.limits import Room
-from bayplan.answers.insight.owners import WORKLOADS
+from bayplan.answers.insight.owners import WORKLOADS, newest_revision
 from bayplan.answers.insight.redeployment import Redeployment, redeployment
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.documents import identify
@@ -31,7 +31,7 @@ from bayplan.core.expansion import daemon_pods, job_pods, pods, stateful_pods
 from bayplan.core.expansion.claims import claim_of_template
 from bayplan.core.expansion.expansion import Expansion, Refused
 from bayplan.core.expansion.owner_references import controller_reference
-from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
+from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, REVISION, pod_template_hash
 from bayplan.foundations.manifest_files import PlacedDocument
 
 
@@ -46,6 +46,7 @@ class Manifests:
         self._room = room or Room()
         self._objects = Objects(snapshot, seed)
         self._deploying = False
+        self._jobs = True
         self._last: dict[Any, int] = {}
         """(apiVersion, kind, namespace, name) -> the number of the last document with that identity"""
         self._before: dict[Any, Document | None] = {}
@@ -64,12 +65,13 @@ class Manifests:
             raise QuestionError(f"{refused.what}: {refused.message}")
         return expansion
 
-    def deploy(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
+    def deploy(self, objects: Iterable[Mapping[str, Any]], *, jobs: bool = True) -> Expansion:
         """Return what `kubectl apply` of the objects leads to: what exists is updated, with its pods.
 
         What the API server refuses is left out, and named in the expansion. Raises QuestionError if it refuses all.
+        `jobs`: whether a CronJob that exists starts a Job with its new template now, or later.
         """
-        self._deploying = True
+        self._deploying, self._jobs = True, jobs
         expansion = self._expand_all(objects)
         if expansion.refused and not (expansion.objects or expansion.pods or expansion.refused_pods or expansion.kept):
             first, *others = expansion.refused
@@ -81,7 +83,8 @@ class Manifests:
         """Return what `kubectl edit` of a workload that exists leads to. Raises StatusError."""
         created, before = self._objects.replace(document)
         expansion = Expansion([created])
-        self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
+        if kind is not kinds.CRON_JOB:  # its next Job has the new template
+            self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
         return expansion
 
     def missing(self, kind: Kind, document: Document) -> Expansion:
@@ -156,7 +159,7 @@ class Manifests:
             self._custom(created, expansion)
         elif before is not None and kind in WORKLOADS and kind is not kinds.CRON_JOB:
             self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
-        elif kind in WORKLOADS:
+        elif kind in WORKLOADS and (before is None or self._jobs):
             self._workloads[kind](created, expansion)
 
     # Workloads
@@ -222,6 +225,7 @@ class Manifests:
                 "name": f"{deployment.metadata.name}-{labels[POD_TEMPLATE_HASH]}",
                 "namespace": deployment.metadata.namespace,
                 "labels": spec["template"]["metadata"]["labels"],
+                "annotations": {REVISION: str(newest_revision(self._snapshot, document["metadata"]) + 1)},
                 "ownerReferences": [msgspec.to_builtins(controller_reference(kinds.DEPLOYMENT, deployment))],
             },
             "spec": spec,

@@ -6,7 +6,7 @@ says which pods are replaced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bayplan.answers.insight.answers import Progress, Stopped, listed
@@ -37,11 +37,18 @@ class _Progress:
 class Deployment:
     """The pods of an expansion as they come, while those that they replace go.
 
-    `interrupted`: whether the deployment was stopped.
+    `interrupted`: whether the deployment was stopped. `evicted`: is told of the pods of others that new ones preempt.
     """
 
-    def __init__(self, world: World, expansion: Expansion, progress: Progress) -> None:
+    def __init__(
+        self,
+        world: World,
+        expansion: Expansion,
+        progress: Progress,
+        evicted: Callable[[PodInfo], object] = lambda _: None,
+    ) -> None:
         self.interrupted = False
+        self._evicts = evicted
         self._world = world
         self._progress = progress
         self._documents = {key: (key, raw) for _, key, raw in map(identify, expansion.pods)}
@@ -93,11 +100,13 @@ class Deployment:
             return self._next_one(rollout)
         placed = sum(self._is_placed(key) for key in rollout.created)
         available = placed + sum(self._runs(key) for key in rollout.leaving)
+        spare = len(rollout.leaving) + placed - rollout.plan.least
         for key in list(rollout.leaving):
             runs = self._runs(key)
-            if runs and available <= rollout.plan.least:
+            if (runs and available <= rollout.plan.least) or (rollout.plan.spares and spare <= 0):
                 break
             available -= runs
+            spare -= 1
             rollout.leaving.remove(key)
             remove_pod(self._world, key)
         room = max(rollout.plan.most - len(rollout.leaving) - len(rollout.created), 0)
@@ -140,6 +149,7 @@ class Deployment:
 
     def _evicted(self, victim: PodInfo, preemption: Preemption) -> None:
         if victim.key not in self._documents:
+            self._evicts(victim)
             return
         if is_replaced(victim):
             self._world.change(POD, victim.key, pending_copy(victim))  # its controller makes another one

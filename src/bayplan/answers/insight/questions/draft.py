@@ -6,6 +6,7 @@ Changes of what-ifs (`edits.py`) are made on it. The world keeps the snapshot as
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.documents import pending_copy, pod_document
 from bayplan.answers.insight.questions.replaced_pods import replaced_pods
+from bayplan.answers.insight.questions.rolling_out import ComingPods
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.claims import released, without
 from bayplan.answers.simulation.owners import PodOwner, controller_of
@@ -33,11 +35,13 @@ class Draft:
     Attributes:
         snapshot: the changed snapshot.
         steps: what has been changed, for people.
+        coming: the pods of changed workloads, which come as their rollouts go on.
     """
 
     def __init__(self, world: World, snapshot: Snapshot, room: Room) -> None:
         self.snapshot = snapshot
         self.steps: list[str] = []
+        self.coming = ComingPods()
         self.world = world
         self.room = room
         self._created = world.handle.time.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -66,6 +70,20 @@ class Draft:
         pods = [pod for pod in expansion.pods if identify(pod)[1] not in self.snapshot.of_kind(POD)]
         self.snapshot = self.snapshot.but(add=map(self.created_now, pods))
         return new
+
+    def roll_out(self, expansion: Expansion) -> list[tuple[Kind, str]]:
+        """Add what the change of workloads leads to. Returns the new objects but pods.
+
+        Pods that are too many are gone. Those that others replace stay, until `coming` is carried out.
+        """
+        successors = {key for rollout in expansion.rollouts for key in rollout.new}
+        pods = [(identify(pod)[1] in successors, pod) for pod in expansion.pods]
+        self.coming.add(expansion.rollouts, (self.created_now(pod) for comes, pod in pods if comes))
+        self.coming.refused |= bool(expansion.refused_pods)
+        known = [key for key in expansion.removed if key in self.snapshot.of_kind(POD)]
+        self._release_claims(pod for key in known if (pod := self.world.pod(key)) is not None)
+        self.snapshot = self.snapshot.but(remove=[(POD, key) for key in known])
+        return self.add(replace(expansion, pods=[pod for comes, pod in pods if not comes]))
 
     def pods_on(self, node: str) -> Sequence[PodInfo]:
         """Return the pods that a node has in the original snapshot, and that still exist."""

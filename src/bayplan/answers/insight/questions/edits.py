@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from bayplan.answers.insight.answers import QuestionError, plural
+from bayplan.answers.insight.answers import QuestionError, first_line, plural
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
 from bayplan.answers.insight.questions.draft import Draft
@@ -30,6 +30,7 @@ from bayplan.answers.insight.questions.node_changes import (
     uncordon,
 )
 from bayplan.answers.insight.questions.portable import Patch, PortableChange, checked, patched
+from bayplan.answers.insight.questions.rolling_out import ComingPods
 from bayplan.answers.simulation.owners import controller_of
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
@@ -38,6 +39,7 @@ from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -79,7 +81,8 @@ class Changes:
     scale: Sequence[str] = ()
     """`deployment/web=40`; also ReplicaSets, ReplicationControllers and StatefulSets, in `namespace`."""
     objects: Iterable[Mapping[str, Any]] = ()
-    """New objects, as documents, with the pods of workloads. Other objects that exist are replaced."""
+    """Objects, as documents, with the pods of new workloads. Those that exist are changed as by `kubectl apply`, and
+    changed workloads are rolled out as their strategy says."""
     portable: Sequence[PortableChange] = ()
     """Changes of single objects, such as those that `explain` has found to help."""
     replace_all: bool = False
@@ -92,11 +95,15 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now."""
+    """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now.
+
+    `coming`: the rollouts of changed workloads, which a world that holds the snapshot carries out (`rolling_out.py`).
+    """
 
     snapshot: Snapshot
     steps: tuple[str, ...]
     new_claims: tuple[str, ...]
+    coming: ComingPods
 
 
 def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, room: Room | None = None) -> Edited:
@@ -128,7 +135,7 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
     let_controllers_follow(draft, snapshot, seed)
     if changes.replace_all:
         draft.steps.append("place all pods anew")
-    return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind())
+    return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind(), draft.coming)
 
 
 class _Editor:
@@ -191,9 +198,13 @@ class _Editor:
 
     def _count_fewer(self, gone: Iterable[PodInfo]) -> None:
         """Let the ReplicaSets of a Deployment want fewer pods."""
-        owners = Counter(owner.name for pod in gone if (owner := controller_of(pod)) is not None)
-        for name, number in owners.items():
-            document = self._draft.snapshot.document(kinds.REPLICA_SET, f"{self._namespace}/{name}")
+        owners = Counter(
+            f"{pod.namespace}/{owner.name}"
+            for pod in gone
+            if (owner := controller_of(pod)) is not None and owner.kind == kinds.REPLICA_SET.kind
+        )
+        for key, number in owners.items():
+            document = self._draft.snapshot.document(kinds.REPLICA_SET, key)
             if document is not None:
                 document["spec"]["replicas"] = max((document["spec"].get("replicas") or 0) - number, 0)
                 self._draft.change(document)
@@ -206,19 +217,35 @@ class _Editor:
         return f" ({plural(len(refused), 'pod')} refused: {refused[0].message})" if refused else ""
 
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Add objects with the pods of workloads."""
-        documents = list(objects)
-        steps = []
-        for document in documents:
+        """Add objects with the pods of workloads. Workloads that exist are changed."""
+        new, known, steps = [], [], []
+        for document in objects:
             prefix = (document.get("metadata") or {}).get("generateName")
             named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
             kind, key, _ = identify(named)
-            known = key in self._draft.snapshot.of_kind(kind)
-            steps.append(f"{'change' if known else 'add'} {kind.singular} {key}")
-            if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
-                hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
-                raise QuestionError(f"{kind.singular} {key} exists already{hint}")
-        self._draft.steps += [*steps, *self._create(documents)]
+            exists = key in self._draft.snapshot.of_kind(kind)
+            steps.append(f"{'change' if exists else 'add'} {kind.singular} {key}")
+            (known if exists and kind in {kinds.POD, *WORKLOADS} else new).append(document)
+        not_run = self._create(new)
+        refused = self._apply(known) if known else []
+        self._draft.steps += [*steps, *refused, *not_run]
+
+    def _apply(self, documents: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Change pods and workloads that exist. Returns which pods the API server refuses."""
+        made = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room)
+        expansion = made.deploy(documents, jobs=False)
+        for refused in expansion.refused:
+            raise QuestionError(f"{refused.what}: {first_line(refused.message)}")
+        return self.roll_out(expansion)
+
+    def roll_out(self, expansion: Expansion) -> list[str]:
+        """Change workloads that exist. Returns which of their pods the API server refuses."""
+        for rollout in expansion.rollouts:
+            old = (self._draft.world.pod(key) for key in rollout.old)
+            self._count_fewer(pod for pod in old if pod is not None)
+        self._changed += self._draft.roll_out(expansion)
+        refused = expansion.refused_pods
+        return [f"({plural(len(refused), 'pod')} refused: {refused[0].message})"] if refused else []
 
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""

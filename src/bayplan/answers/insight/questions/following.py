@@ -54,6 +54,12 @@ def let_controllers_follow(draft: Draft, before: Snapshot, seed: int) -> None:
     _evict_from_devices(draft, before)
     _follow_nodes(draft, before, seed)
     _use_quotas(draft, before, seed)
+    if draft.coming and not draft.coming.refused:
+        ended = Draft(draft.world, draft.coming.ended(draft.snapshot), draft.room)
+        known = ended.snapshot.of_kind(POD)
+        _use_quotas(ended, before, seed)
+        new = [ended.snapshot.document(POD, key) for key in ended.snapshot.of_kind(POD) if key not in known]
+        draft.coming.later = [pod for pod in new if pod is not None]
 
 
 # Devices

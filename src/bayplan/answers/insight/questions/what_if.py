@@ -30,6 +30,7 @@ from bayplan.answers.insight.questions.outcomes import (
     pending_in,
 )
 from bayplan.answers.insight.questions.replacing import by_workload_in_turn, replace_all, stays
+from bayplan.answers.insight.questions.rolling_out import RolledOut, replace_at_once, roll_out
 from bayplan.answers.insight.questions.utilization import before_and_after
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
@@ -41,11 +42,12 @@ class WhatIf(OutcomeComparison):
     """How a cluster differs after hypothetical changes.
 
     `steps`: the changes, in the order in which they were made. `emptied`: nodes on which only pods of DaemonSets and
-    static pods are left.
+    static pods are left. `rollouts`: those of the changed workloads.
     """
 
     steps: tuple[str, ...]
     emptied: tuple[str, ...] = ()
+    rollouts: tuple[RolledOut, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md. `summary`: what changes, in one sentence."""
@@ -60,9 +62,11 @@ class WhatIf(OutcomeComparison):
         changed = self.pods if wide else self._changed()
         names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
+        stuck = [Text(str(each), style="bold") for each in self.rollouts if each.stuck]
         return Lines(
             Text(summary(changed, self.pending), style="bold"),
             Text(f"if you {', then '.join(self.steps)}"),
+            *stuck,
             *emptied,
             *changes_table(changed, self.workloads, self.shown, wide=wide),
             Text(),
@@ -105,7 +109,9 @@ def what_if(
         left = frozenset(other.state.table.row_of)
         with other.what_if():
             if changes.replace_all:
+                replace_at_once(other, edit.coming)
                 replace_all(other)
+            rollouts = [] if changes.replace_all else roll_out(other, edit.coming, progress)
             order = partial(by_workload_in_turn, other) if changes.replace_all else None
             after, usage_after = after_scheduling(other, look, progress, order)
     finally:
@@ -116,6 +122,7 @@ def what_if(
     return WhatIf(
         steps=steps,
         emptied=tuple(sorted((used[0] - used[1]) & left)),
+        rollouts=tuple(rollouts),
         pods=pods,
         workloads=by_workload(pods, before, after),
         pending=pending_in(after),
