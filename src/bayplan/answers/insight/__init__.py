@@ -20,6 +20,6 @@ and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
 `bayplan.insight` has its public names.
 
 Other packages use `answers`, `asked`, `insight`, `json_values`, `limits`, `manifests`, `namespaces`, `nodes`,
-`other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`, `question_types`, `questions`, `rendering`,
-`tables`.
+`other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`, `question_types`, `questions`,
+`recommendations`, `rendering`, `tables`.
 """

@@ -40,6 +40,7 @@ with on_use():
         node_groups,
         node_search,
         pending,
+        requests_trials,
         scale_up,
         shrink,
         upgrade_preview,
@@ -211,26 +212,28 @@ class Insight:
         configuration: KubeSchedulerConfiguration | None = None,
         plugins: Sequence[ExtraPlugin] = (),
         *,
+        price_of: Callable[[Mapping[str, str]], float | None] | None = None,
         shown: int = 20,
         progress: Progress = silent,
     ) -> WhatIf:
         """Return which pods change after changes of the cluster, and the utilization before and after.
 
-        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `shown`: as
-        for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
+        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. With new
+        requests, also the nodes that are needed before and after; `price_of`: as for `scale_up`. `shown`: as for
+        `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
         """
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
-        return what_if.what_if(
-            self.world,
-            other,
-            self.snapshot,
-            changes or edits.Changes(),
-            self.seed,
-            self.limits,
-            shown=shown,
-            progress=progress,
+        asked = changes or edits.Changes()
+        found = what_if.what_if(
+            self.world, other, self.snapshot, asked, self.seed, self.limits, shown=shown, progress=progress
         )
+        if not (asked.requests or asked.scale_requests):
+            return found
+        question = requests_trials.RequestsQuestion(
+            self.world, other, self.snapshot, asked, self.seed, self.limits, price_of, progress
+        )
+        return replace(found, requests=question.effect())
 
     def balance(
         self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000, shown: int = 20

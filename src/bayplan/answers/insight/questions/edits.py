@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from bayplan.answers.insight.answers import QuestionError, first_line, plural
+from bayplan.answers.insight.answers import QuestionError, first_line, listed, plural
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
 from bayplan.answers.insight.questions.draft import Draft
@@ -30,6 +30,7 @@ from bayplan.answers.insight.questions.node_changes import (
     uncordon,
 )
 from bayplan.answers.insight.questions.portable import Patch, PortableChange, checked, patched
+from bayplan.answers.insight.questions.request_changes import RequestChange, plan_requests
 from bayplan.answers.insight.questions.rolling_out import ComingPods
 from bayplan.answers.simulation.owners import controller_of
 from bayplan.answers.simulation.world import World
@@ -38,6 +39,7 @@ from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
+from bayplan.core.api.status import StatusError
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion.expansion import Expansion
 from bayplan.foundations.lazy import on_use
@@ -83,6 +85,10 @@ class Changes:
     objects: Iterable[Mapping[str, Any]] = ()
     """Objects, as documents, with the pods of new workloads. Those that exist are changed as by `kubectl apply`, and
     changed workloads are rolled out as their strategy says."""
+    requests: Sequence[Mapping[str, Any]] = ()
+    """Recommendations, as documents (see `bayplan.answers.insight.recommendations`): what containers request then."""
+    scale_requests: Sequence[str] = ()
+    """`deployment/web=0.7`, or `web=0.7`: cpu and memory of all containers of a workload times that, in `namespace`."""
     portable: Sequence[PortableChange] = ()
     """Changes of single objects, such as those that `explain` has found to help."""
     replace_all: bool = False
@@ -98,18 +104,31 @@ class Edited:
     """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now.
 
     `coming`: the rollouts of changed workloads, which a world that holds the snapshot carries out (`rolling_out.py`).
+    `requests`: the changes of requests that were made. `problems`: recommendations that can't be used.
+    `replaces_all`: whether all pods are placed anew.
     """
 
     snapshot: Snapshot
     steps: tuple[str, ...]
     new_claims: tuple[str, ...]
     coming: ComingPods
+    requests: tuple[RequestChange, ...] = ()
+    problems: tuple[str, ...] = ()
+    replaces_all: bool = False
 
 
-def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, room: Room | None = None) -> Edited:
+def edited(
+    world: World,
+    snapshot: Snapshot,
+    changes: Changes,
+    seed: int = 0,
+    room: Room | None = None,
+    requests_of: Container[str] | None = None,
+) -> Edited:
     """Return the snapshot with the changes. `world` holds the snapshot, and `room` is what may be created.
 
-    Raises QuestionError for impossible changes, and LimitError.
+    `requests_of`: the workloads whose requests change, as in `deployment shop/web`, if not all. Raises QuestionError
+    for impossible changes, and LimitError.
     """
     draft = Draft(world, snapshot, room or Room())
     for node in changes.remove_nodes:
@@ -130,12 +149,21 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
     for text in changes.scale:
         editor.scale(text)
     editor.add_objects(changes.objects)
+    editor.change_requests(changes.requests, changes.scale_requests, requests_of)
     for change in changes.portable:
         editor.change_objects(change)
     let_controllers_follow(draft, snapshot, seed)
     if changes.replace_all:
         draft.steps.append("place all pods anew")
-    return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind(), draft.coming)
+    return Edited(
+        snapshot=draft.snapshot,
+        steps=tuple(draft.steps),
+        new_claims=editor.claims_to_bind(),
+        coming=draft.coming,
+        requests=editor.requested[0],
+        problems=editor.requested[1],
+        replaces_all=changes.replace_all,
+    )
 
 
 class _Editor:
@@ -147,6 +175,8 @@ class _Editor:
         self._seed = seed
         self._changed: list[tuple[Kind, str]] = []
         """The objects that manifests and other changes have added or changed."""
+        self.requested: tuple[tuple[RequestChange, ...], tuple[str, ...]] = ((), ())
+        """The changes of requests that were made, and the recommendations that can't be used."""
 
     def delete_pod(self, given: str) -> None:
         """Delete a pod; its controller creates another one."""
@@ -246,6 +276,32 @@ class _Editor:
         self._changed += self._draft.roll_out(expansion)
         refused = expansion.refused_pods
         return [f"({plural(len(refused), 'pod')} refused: {refused[0].message})"] if refused else []
+
+    def change_requests(
+        self, documents: Sequence[Mapping[str, Any]], scale: Sequence[str], only: Container[str] | None
+    ) -> None:
+        """Let the containers of workloads request what is recommended, and times a factor."""
+        if not (documents or scale):
+            return
+        draft, pods = self._draft, self._draft.world.state.objects[kinds.POD]
+        plan = plan_requests(draft.snapshot, pods, documents, scale, self._namespace)
+        made, problems, refused = [], list(plan.problems), list[str]()
+        server = manifests.Manifests(draft.snapshot, self._seed, draft.room)
+        for change in plan.changes:
+            if only is not None and change.workload not in only:
+                continue
+            try:
+                refused += self.roll_out(server.edit(change.kind, change.after)) if change.text else []
+                made.append(change)
+            except StatusError as error:
+                problems.append(f"{change.workload}: the API server refuses the change: {first_line(error.message)}")
+        if not plan.changes and problems and only is None:
+            more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+            raise QuestionError(f"{problems[0]}{more}")
+        names = [change.workload for change in made if change.text]
+        draft.steps += [f"change the requests of {listed(names, 3)}"] if names else []
+        draft.steps += refused
+        self.requested = tuple(made), tuple(problems)
 
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""

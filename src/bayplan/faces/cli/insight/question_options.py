@@ -19,6 +19,7 @@ from msgspec.structs import FieldInfo
 
 from bayplan.answers.insight.question_parameters import (
     FILE,
+    RECOMMENDATIONS,
     Option,
     Question,
     default_of,
@@ -27,7 +28,7 @@ from bayplan.answers.insight.question_parameters import (
     options_of,
 )
 from bayplan.faces.cli.insight.cluster_options import Command, with_options
-from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
+from bayplan.faces.cli.shared_options import TABLE_FILE, YAML_FILE, FilesOfKind
 
 _SHARED = {"-n", "-l", "--config"}
 
@@ -66,7 +67,7 @@ def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], C
         return click.argument(parameter.name, nargs=-1 if many else 1, metavar=option.metavar)
     settings: dict[str, Any] = {"help": text, "metavar": option.metavar}
     if option.file:
-        settings |= {"type": YAML_FILE}
+        settings |= {"type": TABLE_FILE if option.file == RECOMMENDATIONS else YAML_FILE}
     elif kind is bool:
         settings |= {"is_flag": True}
     elif kind is int:

@@ -1,0 +1,56 @@
+"""Tries new requests of a cluster: all of them, one workload's alone, and all but one workload's.
+
+Each trial is a what-if of its own, with the rollouts that the change leads to (`what_if.carried_out`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from bayplan.answers.insight.answers import Progress, silent
+from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.insight.questions.edits import Changes, Edited, edited
+from bayplan.answers.insight.questions.outcomes import schedule_pending
+from bayplan.answers.insight.questions.requests_effect import (
+    ClusterNeed,
+    PriceOf,
+    RequestsEffect,
+    RequestTrials,
+    need_of,
+)
+from bayplan.answers.insight.questions.what_if import carried_out
+from bayplan.answers.simulation.owners import workload_of
+from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots import Snapshot
+from bayplan.core.api.kinds import POD
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsQuestion:
+    """A cluster, and a change of requests in it. `world` holds `snapshot`; `other` is that of the scheduler then."""
+
+    world: World
+    other: World
+    snapshot: Snapshot
+    changes: Changes
+    seed: int = 0
+    limits: Limits = Limits()  # noqa: RUF009 - immutable
+    price_of: PriceOf | None = None
+    progress: Progress = silent
+
+    def effect(self) -> RequestsEffect:
+        """Return what the change brings. Raises QuestionError, LimitError, and Stopped before anything is known."""
+        made = self._edited(None).requests
+        pods = Counter(workload_of(pod) for pod in self.world.state.objects[POD].values() if not pod.terminating)
+        return RequestTrials(self._need, self.progress).effect(made, pods)
+
+    def _edited(self, requests_of: frozenset[str] | None) -> Edited:
+        room = Room(self.limits, self.progress)
+        return edited(self.world, self.snapshot, self.changes, self.seed, room, requests_of)
+
+    def _need(self, requests_of: frozenset[str]) -> ClusterNeed:
+        edit = self._edited(requests_of)
+        with carried_out(self.world, self.other, self.snapshot, edit, self.progress) as (_, order):
+            states = schedule_pending(self.other, order or self.other.in_queue_order, self.progress)
+            return need_of(self.other, states, self.price_of, self.progress)
