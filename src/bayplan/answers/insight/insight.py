@@ -346,6 +346,17 @@ class Insight:
         other.world.reset()
         return diff.diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
 
+    def changed(self, changes: Changes, *, progress: Progress = silent) -> Insight:
+        """Return an Insight about this cluster after changes, with the rollouts that they lead to.
+
+        The pending pods have had their turn before. Raises QuestionError, and Stopped if `progress` does.
+        """
+        self.world.reset()
+        edit = edits.edited(self.world, self.snapshot, changes, self.seed, Room(self.limits, progress))
+        with what_if.carried_out(self.world, self.world, self.snapshot, edit, progress):
+            snapshot = edit.snapshot.with_objects(self.world.changed_objects())
+        return Insight(snapshot, self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates)
+
     def capacity(
         self,
         *kinds: Iterable[Mapping[str, Any]],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -27,12 +27,16 @@ from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import Document, convert, decode, encode
 from bayplan.core.api.status import StatusError
 from bayplan.core.api.volumes import claim_name
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion import daemon_pods, job_pods, pods, stateful_pods
 from bayplan.core.expansion.claims import claim_of_template
 from bayplan.core.expansion.expansion import Expansion, Refused
 from bayplan.core.expansion.owner_references import controller_reference
 from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, REVISION, pod_template_hash
 from bayplan.foundations.manifest_files import PlacedDocument
+
+if TYPE_CHECKING:
+    from bayplan.core.api.served import Pod
 
 
 class Manifests:
@@ -100,6 +104,24 @@ class Manifests:
             except StatusError:
                 return Expansion()
         return expansion
+
+    def successor(self, kind: Kind, document: Document, pod: PodInfo) -> Document:
+        """Return the pod that a workload makes in the place of one of its pods, for its ordinal or its node.
+
+        Raises StatusError if the API server refuses it.
+        """
+        owner: Any = convert(kind.type, document)
+        if kind is kinds.STATEFUL_SET:
+            number = stateful_pods.parent_and_ordinal(pod.name)[1]
+            new = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
+        elif kind is kinds.DAEMON_SET:
+            new = daemon_pods.new_pod(owner, "0", daemon_pods.target_node(cast("Pod", pod.object)) or "")
+        else:
+            spec = owner.spec.jobTemplate.spec if kind is kinds.CRON_JOB else owner.spec
+            new = pods.from_template(spec.template, kind, owner)
+        created = self._objects.create(_document(kinds.POD, new, pod.namespace))
+        self._objects.forget(kinds.POD, _key_of(created))
+        return created
 
     def daemon_pods(self, document: Document, nodes: Sequence[str]) -> Expansion:
         """Return the pods that a DaemonSet of the snapshot makes for nodes that have none of it."""

@@ -248,7 +248,7 @@ class _Editor:
 
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Add objects with the pods of workloads. Workloads that exist are changed."""
-        new, known, steps = [], [], []
+        new, known, steps = list[Mapping[str, Any]](), list[Mapping[str, Any]](), list[str]()
         for document in objects:
             prefix = (document.get("metadata") or {}).get("generateName")
             named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}

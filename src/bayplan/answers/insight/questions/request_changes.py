@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,34 +126,53 @@ def immutable(what: str) -> str:
     return f"{what}: the template of a Job is immutable: create it again"
 
 
+@dataclass(frozen=True, slots=True)
+class ScaledRequests:
+    """A factor for the requests of a workload. `kind`: None if it wasn't given."""
+
+    text: str
+    kind: Kind | None
+    name: str
+    factor: float
+
+    @classmethod
+    def of(cls, text: str) -> ScaledRequests:
+        """Read a text such as `deployment/web=0.7`. Raises QuestionError."""
+        match = _SCALE.fullmatch(text)
+        if match is None or not 0 < float(match[3]) <= _LARGEST:
+            raise QuestionError(
+                f"scale-requests {text}: expected [TYPE/]NAME=FACTOR, as in deployment/web=0.7; FACTOR is more than 0, "
+                f"and at most {_LARGEST:g}"
+            )
+        kind = kind_called(match[1]) if match[1] else None
+        if match[1] and kind not in WORKLOADS:
+            types = ", ".join(each.singular for each in WORKLOADS)
+            raise QuestionError(f"scale-requests {text}: expected TYPE to be one of {types}")
+        return cls(text, kind, match[2], float(match[3]))
+
+    def among(self, kinds: Iterable[Kind], key: str, hint: str = "") -> Kind:
+        """Return which of the kinds that have a workload with this key is meant. Raises QuestionError."""
+        found = [each for each in kinds if self.kind in {None, each}]
+        if not found:
+            what = "workload" if self.kind is None else self.kind.singular
+            raise QuestionError(f"scale-requests {self.text}: there is no {what} {key}{hint}")
+        if len(found) > 1:
+            names = listed([f"{each.singular}/{self.name}" for each in found])
+            raise QuestionError(
+                f"scale-requests {self.text}: there is more than one workload {key}: expected one of {names}"
+            )
+        return found[0]
+
+
 def _scaled(snapshot: Snapshot, pods: Mapping[str, PodInfo], text: str, namespace: str) -> tuple[Kind, str, float]:
     """The workload and the factor of a text. Raises QuestionError."""
-    match = _SCALE.fullmatch(text)
-    if match is None or not 0 < float(match[3]) <= _LARGEST:
-        raise QuestionError(
-            f"scale-requests {text}: expected [TYPE/]NAME=FACTOR, as in deployment/web=0.7; FACTOR is more than 0, and "
-            f"at most {_LARGEST:g}"
-        )
-    kind, key = kind_called(match[1]) if match[1] else None, f"{namespace}/{match[2]}"
-    if match[1] and kind not in WORKLOADS:
-        types = ", ".join(each.singular for each in WORKLOADS)
-        raise QuestionError(f"scale-requests {text}: expected TYPE to be one of {types}")
-    found = [each for each in _of_users(snapshot, key) if kind in {None, each}]
-    if not found:
-        first = kind or WORKLOADS[0]
-        hint = others_called(snapshot, pods, first, namespace, match[2])
-        raise QuestionError(f"scale-requests {text}: there is no {kind.singular if kind else 'workload'} {key}{hint}")
-    if len(found) > 1:
-        names = listed([f"{each.singular}/{match[2]}" for each in found])
-        raise QuestionError(f"scale-requests {text}: there is more than one workload {key}: expected one of {names}")
-    if found[0] is JOB:
+    given = ScaledRequests.of(text)
+    key = f"{namespace}/{given.name}"
+    hint = others_called(snapshot, pods, given.kind or WORKLOADS[0], namespace, given.name)
+    kind = given.among((each for each in WORKLOADS if key in snapshot.of_kind(each)), key, hint)
+    if kind is JOB:
         raise QuestionError(immutable(f"scale-requests {text}"))
-    return found[0], key, float(match[3])
-
-
-def _of_users(snapshot: Snapshot, key: str) -> Iterator[Kind]:
-    """The kinds of workloads with a key."""
-    return (kind for kind in WORKLOADS if key in snapshot.of_kind(kind))
+    return kind, key, given.factor
 
 
 def _change(snapshot: Snapshot, kind: Kind, key: str, requests: WorkloadRequests) -> RequestChange:

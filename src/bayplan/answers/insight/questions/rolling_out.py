@@ -117,13 +117,6 @@ def replace_at_once(world: World, coming: ComingPods) -> None:
         world.add(*identify(document))
 
 
-def rolled_out_snapshot(world: World, snapshot: Snapshot, coming: ComingPods, progress: Progress = silent) -> Snapshot:
-    """Return a snapshot, which the world holds, as it is after the rollouts. The world ends as it began."""
-    with world.what_if():
-        roll_out(world, coming, progress)
-        return snapshot.with_objects(world.changed_objects())
-
-
 def _rolled_out(rollout: Rollout, results: dict[str, Result]) -> RolledOut:
     pending = [results[key] for key in rollout.new if key in results and not results[key].placed]
     created = [each for each in pending if not each.message.startswith("not created: ")]

@@ -49,18 +49,6 @@ def containers_of(spec: Document) -> list[Document]:
     return [each for name in _CONTAINERS for each in spec.get(name) or ()]
 
 
-def requests_of(spec: Document) -> dict[tuple[str, str], int]:
-    """Return what each container of a pod's spec requests, by container and resource, in nano-units.
-
-    A container with a limit alone requests that.
-    """
-    found = {}
-    for container in containers_of(spec):
-        amounts = _amounts(container.get("resources") or {})
-        found |= {(str(container.get("name")), resource): amount for resource, amount in amounts.items()}
-    return found
-
-
 def changes_text(before: Document, after: Document) -> str:
     """Return how the requests and limits of a pod's spec change, for people."""
     parts = []
