@@ -51,11 +51,11 @@ def workloads(rng):
     return rng.sample([web, db, agent], rng.randint(1, 3))
 
 
-def changed(workload, rng):
+def changed(workload, rng, sizes):
     """The workload with other requests, and perhaps another size."""
     made = copy.deepcopy(workload)
     made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": rng.choice(SIZES)}}
-    if rng.random() < 0.3 and made["kind"] != "DaemonSet":
+    if sizes and rng.random() < 0.3 and made["kind"] != "DaemonSet":
         made["spec"]["replicas"] = rng.randint(1, 4)
     return made
 
@@ -85,12 +85,20 @@ async def really(seed):
     async with running([*nodes, *few, *made, *bare], *CONTROLLERS) as (client, _):
         await settle(client)
         snapshot = snapshot_of(client)
-        change = changed(rng.choice(made), rng)
+        change = changed(rng.choice(made), rng, sizes=not seed % 2)
         spec = {name: change["spec"][name] for name in ("template", "replicas") if name in change["spec"]}
         await client.patch(KINDS[change["kind"]], change["metadata"]["name"], {"spec": spec}, "default")
         await settle(client)
         after = [PodInfo(each) for each in (await client.list(POD)).items]
     return snapshot, change, after
+
+
+def as_asked(change, seed):
+    """The change as a manifest, or, where only requests differ, as a recommendation."""
+    known = change["kind"] == "DaemonSet" or seed % 2
+    (container,) = change["spec"]["template"]["spec"]["containers"]
+    row = {"kind": change["kind"], "name": change["metadata"]["name"], "container": container["name"]}
+    return Changes(requests=[row | container["resources"]["requests"]]) if known else Changes(objects=[change])
 
 
 def counted(pods, snapshot, change):
@@ -115,7 +123,7 @@ def test_what_if_rolls_out_as_the_controllers_do(seed):
         world,
         world,
         snapshot,
-        Changes(objects=[change]),
+        as_asked(change, seed),
         observe=lambda seen: foretold.__setitem__(slice(None), seen.state.objects[POD].values()),
     )
 

@@ -110,7 +110,7 @@ class Manifests:
 
         Raises StatusError if the API server refuses it.
         """
-        owner: Any = convert(kind.type, document)
+        owner: Any = convert(kind.type, _with_uid(document))
         if kind is kinds.STATEFUL_SET:
             number = stateful_pods.parent_and_ordinal(pod.name)[1]
             new = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
