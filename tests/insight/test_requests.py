@@ -174,6 +174,19 @@ def test_factor_and_recommendation_multiply():
     assert effect(answer, "deployment shop/api").after["cpu"] == 500
 
 
+def test_rollouts_make_room_for_each_other():
+    full = [workload("Deployment", name, 2, container("2")) for name in ("one", "two")]
+    spare = workload("Deployment", "spare", 1, container("1"))
+    cluster = [NAMESPACE, node("n0"), node("n1"), node("n2", "1"), *full]
+    cluster += [*pods(full[0], "n0", "n0"), *pods(full[1], "n1", "n1"), spare]
+    answer = ask(cluster=cluster, scale_requests=["one=0.5", "two=0.75"])
+
+    assert [(each.workload, each.placed, each.new) for each in answer.rollouts] == [
+        ("deployment shop/one", 2, 2),
+        ("deployment shop/two", 2, 2),
+    ]
+
+
 def test_quota_lets_others_come_once_a_rollout_has_ended():
     hard = {"requests.cpu": "4"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "shop"}}

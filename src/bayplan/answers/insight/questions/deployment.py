@@ -61,7 +61,7 @@ class Deployment:
         later = {key for rollout in self._rollouts for key in rollout.coming}
         try:
             self._schedule([key for key in self._documents if key not in later] + self._next())
-            while more := self._next():
+            while (more := self._next()) or self._retry():
                 self._schedule(more)
         except Stopped:
             self.interrupted = True
@@ -84,10 +84,22 @@ class Deployment:
                 new.append(pod)
             else:
                 self._results[key] = given(world, pod)
+        self._attempt(new)
+
+    def _attempt(self, pods: Sequence[PodInfo]) -> None:
         total = len(self._documents)
-        Simulation(world, self._evicted).schedule(
-            new, lambda done: self._progress(f"{done:,} of {total:,} pods"), self._results
+        Simulation(self._world, self._evicted).schedule(
+            pods, lambda done: self._progress(f"{done:,} of {total:,} pods"), self._results
         )
+
+    def _retry(self) -> bool:
+        """Attempt the pods again that found no room: other rollouts may have made some. Returns whether it helped."""
+        created = [key for rollout in self._rollouts for key in rollout.created if rollout.coming or rollout.leaving]
+        waiting = [pod for key in created if not self._is_placed(key) and (pod := self._world.pending.get(key))]
+        if len(self._rollouts) == 1 or not waiting:
+            return False
+        self._attempt(waiting)
+        return any(self._is_placed(pod.key) for pod in waiting)
 
     def _next(self) -> list[str]:
         """Remove the pods that rollouts let go now, and return those that come now."""

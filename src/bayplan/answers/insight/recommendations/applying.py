@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from bayplan.answers.insight.recommendations.recommendation import RESOURCES, Recommendation, text_of
 from bayplan.core.api import quantity
 from bayplan.core.api.objects import Document
+from bayplan.core.api.requests import CPU
 
+_MEBIBYTE = 2**20 * quantity.NANO
 _CONTAINERS = ("initContainers", "containers")
 
 
@@ -89,8 +91,11 @@ def _recommended(resources: Document, found: Recommendation) -> Document:
 
 
 def _scaled(resources: Document, factor: float) -> Document:
-    share = round(factor * 10**6)
-    texts = {name: text_of(name, max(amount * share // 10**6, 1)) for name, amount in _amounts(resources).items()}
+    """Resources with requests times a factor: cpu in whole thousandths, memory in whole MiB, both rounded up."""
+    share, texts = round(factor * 10**6), dict[str, str]()
+    for name, amount in _amounts(resources).items():
+        step = 10**6 if name == CPU else _MEBIBYTE if amount >= _MEBIBYTE else quantity.NANO
+        texts[name] = text_of(name, -(-amount * share // (10**6 * step)) * step)
     return _with(resources, texts, dict(resources.get("limits") or {}))
 
 
