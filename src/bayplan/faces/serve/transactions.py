@@ -145,8 +145,9 @@ class Transactions:
             self._load(transaction)
             raise
         self._done(transaction, "", room, made=1)
-        transaction.now = replace(transaction.now, steps=(*transaction.now.steps, *edit.steps))
-        return edit.steps
+        steps = (*edit.steps, *(f"left out: {problem}" for problem in edit.problems))
+        transaction.now = replace(transaction.now, steps=(*transaction.now.steps, *steps))
+        return steps
 
     def ask(self, transaction: Transaction, question: Question, progress: Progress) -> Answer:
         """Ask about the cluster of a transaction."""

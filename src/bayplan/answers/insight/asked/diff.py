@@ -56,7 +56,7 @@ class AskDiff(Question, frozen=True, kw_only=True):
             raise QuestionError("before, objects and configuration: expected one of them")
         if self.objects is not None:
             after = insight.changed(edits.Changes(objects=self.objects), progress=progress)
-            return insight.diff(after, ("the cluster", FILE), shown=shown)
+            return insight.diff(after, (insight.snapshot.source, FILE), shown=shown)
         progress("reading")
         if self.before is not None:
             try:
