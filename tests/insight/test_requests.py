@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 from tests.support.tables import cases
 
+from bayplan.answers.insight.answers import Stopped
 from bayplan.answers.insight.asked.diff import AskDiff
 from bayplan.answers.insight.asked.what_if import AskWhatIf
 from bayplan.faces.cli import main
@@ -167,6 +168,21 @@ def test_larger_requests_that_find_no_room():
     assert "deployment shop/web requests too much: " in text
 
 
+def test_interrupted_question_has_what_is_known():
+    def progress(text):
+        if text.startswith("1 of 2"):
+            raise Stopped
+
+    changes = Changes(requests=[row(), row("api", "500m")], namespace="shop")
+    answer = Insight(Snapshot.of(CLUSTER)).what_if(changes, progress=progress)
+
+    assert answer.interrupted
+    assert [each.brings for each in answer.requests.workloads] == [True, None]
+    assert answer.requests.needed_after == 2
+    assert "not tried one by one: deployment shop/api" in answer.text()
+    assert not ask(row()).interrupted
+
+
 def test_factor_and_recommendation_multiply():
     answer = ask(row(cpu="500m"), scale_requests=["deployment/web=0.5", "api=0.5"])
 
@@ -230,6 +246,14 @@ def test_limit_range_refuses_what_is_too_little():
     answer = ask(row(), cluster=[*CLUSTER, {**few, "spec": {"limits": limits}}])
 
     assert any("refused: " in step and "minimum cpu usage per Container is 500m" in step for step in answer.steps)
+
+
+def test_workload_that_replaces_no_pods_by_itself_brings_nothing():
+    replica_set = workload("ReplicaSet", "plain", 1, container("1"))
+    answer = ask(row("plain", "100m", kind="ReplicaSet"), cluster=[*CLUSTER, replica_set, *pods(replica_set, "n2")])
+
+    assert answer.pods == ()
+    assert "replicaset shop/plain brings nothing: its pods stay as they are" in answer.text()
 
 
 BAD_FACTORS = {

@@ -109,7 +109,7 @@ async def test_history_that_grows_is_read_again(folder, tmp_path):
     [
         (
             {},
-            "expected a candidate: settings, configuration, nodePools, objects, requests, scaleRequests, candidateAutoscaler or",
+            "expected a candidate: settings, configuration, nodePools, objects, requests, scaleRequests, candidateAuto",
         ),
         ({"settings": ["X.y=1"]}, "--set X.y=1: there is no plugin X"),
         ({"nodePools": ["big"]}, "--node-pool big: 'big': expected name=NAME"),

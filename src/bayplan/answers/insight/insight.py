@@ -225,15 +225,9 @@ class Insight:
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
         asked = changes or edits.Changes()
-        found = what_if.what_if(
-            self.world, other, self.snapshot, asked, self.seed, self.limits, shown=shown, progress=progress
-        )
-        if not (asked.requests or asked.scale_requests):
-            return found
-        question = requests_trials.RequestsQuestion(
+        return requests_trials.ChangesQuestion(
             self.world, other, self.snapshot, asked, self.seed, self.limits, price_of, progress
-        )
-        return replace(found, requests=question.effect())
+        ).answer(shown)
 
     def balance(
         self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000, shown: int = 20
@@ -352,10 +346,9 @@ class Insight:
         The pending pods have had their turn before. Raises QuestionError, and Stopped if `progress` does.
         """
         self.world.reset()
-        edit = edits.edited(self.world, self.snapshot, changes, self.seed, Room(self.limits, progress))
-        with what_if.carried_out(self.world, self.world, self.snapshot, edit, progress):
-            snapshot = edit.snapshot.with_objects(self.world.changed_objects())
-        return Insight(snapshot, self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates)
+        other, room = self.renewed(), Room(self.limits, progress)
+        other.move(what_if.changed_snapshot(self.world, self.snapshot, changes, self.seed, room))
+        return other
 
     def capacity(
         self,

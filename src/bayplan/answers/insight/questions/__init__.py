@@ -7,6 +7,7 @@ No question knows a plugin by name: what a plugin can tell is a protocol of `bay
 
 Other packages use `balance`, `blockers`, `capacity`, `change`, `comparing`, `diff`, `doctor`, `documents`, `drain`,
 `drain_rules`, `edits`, `explain`, `fit`, `freeing`, `further_trials`, `new_objects`, `node_groups`, `node_search`,
-`outcomes`, `pending`, `portable`, `recorded_events`, `rejected_nodes`, `requests_trials`, `rolling_out`, `scale_up`,
-`scores`, `shrink`, `upgrade_preview`, `usage`, `utilization`, `what_if`, `why_not`, `workload`.
+`outcomes`, `pending`, `portable`, `recorded_events`, `rejected_nodes`, `request_changes`, `requests_trials`,
+`rolling_out`, `scale_up`, `scores`, `shrink`, `upgrade_preview`, `usage`, `utilization`, `what_if`, `why_not`,
+`workload`.
 """

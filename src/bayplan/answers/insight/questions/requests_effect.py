@@ -6,7 +6,7 @@ others without it: several small savings may free a node together. What is the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,10 +53,10 @@ class ClusterNeed:
 class RequestEffect:
     """What the new requests of a workload bring.
 
-    `before`, `after`: what one of its `pods` requests, in millicores of cpu and bytes of memory. `qos` and `qos_after`:
-    their QoS class. `frees`: the nodes that can go with this change alone, and `fits`: the pods that get a node with it
-    alone. `held`: without such a node, what holds the one that comes nearest. `lacks`: the pods that get no node with
-    it alone, and had one. `brings`: whether it brings anything; None if that was not tried.
+    `before`, `after`: what one of its `pods` requests, in millicores of cpu and bytes of memory. `qos`, `qos_after`:
+    their QoS class. `replaces`: whether its pods are replaced, and don't stay as they are. `brings`: whether it brings
+    anything; None if that was not tried. Of this change alone are `frees`: the nodes that can go, `held`: without such
+    a node, what holds the one that comes nearest, `fits`: the pods that get a node, and `lacks`: those that lose it.
     """
 
     workload: str
@@ -70,6 +70,7 @@ class RequestEffect:
     fits: tuple[str, ...] = ()
     held: str = ""
     lacks: tuple[str, ...] = ()
+    replaces: bool = False
     brings: bool | None = None
 
     @property
@@ -84,7 +85,7 @@ class RequestsEffect:
 
     `total`, `cost`: all nodes of the cluster. `needed`, `cost_needed`: those that it needs with the present requests;
     `needed_after`, `cost_after`: with the new ones. `unpriced`: how many nodes have no price. `fits`: pods that get
-    a node now.
+    a node now. `interrupted`: whether fewer changes than usual were tried alone.
     """
 
     total: int
@@ -96,6 +97,7 @@ class RequestsEffect:
     unpriced: int = 0
     fits: tuple[str, ...] = ()
     workloads: tuple[RequestEffect, ...] = ()
+    interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the effect as in docs/requests.md."""
@@ -123,7 +125,8 @@ class RequestsEffect:
                 more = f"{plural(len(each.lacks), 'pod')} would get no node: {listed(each.lacks, 3)}"
                 yield Text(f"{each.workload} requests too much: {more}")
             elif each.brings is False:
-                why = "" if each.change else ": it requests that already"
+                stays = ": its pods stay as they are" if each.pods and not each.replaces else ""
+                why = stays if each.change else ": it requests that already"
                 yield Text(f"{each.workload} brings nothing{why}")
             if each.held and not each.lacks:
                 yield Text(f"{each.workload} alone frees no node: {each.held}")
@@ -146,11 +149,18 @@ class RequestTrials:
             self._known[changed] = self.need(changed)
         return self._known[changed]
 
-    def effect(self, changes: Sequence[RequestChange], pods: Mapping[str, int]) -> RequestsEffect:
-        """Return what changes bring together, and each of them. `pods`: how many each workload has. Raises Stopped."""
-        workloads = tuple(self._effects(changes, pods))
-        before = self.of(frozenset())
-        after = self.of(frozenset(each.workload for each in workloads if each.change))
+    def effect(
+        self, changes: Sequence[RequestChange], pods: Mapping[str, int], rolled_out: Container[str]
+    ) -> RequestsEffect:
+        """Return what changes bring together, and each of them. Raises Stopped.
+
+        `pods`: how many each workload has. `rolled_out`: the workloads whose pods are replaced.
+        """
+        plain = sorted((_effect(each, pods.get(each.workload, 0)) for each in changes), key=_size, reverse=True)
+        plain = [replace(each, replaces=each.workload in rolled_out) for each in plain]
+        every = frozenset(each.workload for each in plain if each.change)
+        before, after = self.of(frozenset()), self.of(every)
+        found = self._tried_alone(plain, every)
         return RequestsEffect(
             total=after.total,
             needed=before.nodes,
@@ -160,20 +170,19 @@ class RequestTrials:
             cost_after=after.cost,
             unpriced=after.unpriced,
             fits=fitting(before, after),
-            workloads=workloads,
+            workloads=(*found, *plain[len(found) :]),
+            interrupted=len(found) < len(plain[:MOST_TRIED]),
         )
 
-    def _effects(self, changes: Sequence[RequestChange], pods: Mapping[str, int]) -> list[RequestEffect]:
-        """What each change brings; those with the largest savings first."""
-        plain = sorted((_effect(each, pods.get(each.workload, 0)) for each in changes), key=_size, reverse=True)
-        every = frozenset(each.workload for each in plain if each.change)
+    def _tried_alone(self, plain: Sequence[RequestEffect], every: frozenset[str]) -> list[RequestEffect]:
+        """What each change brings: of those with the largest savings, and as far as there is time."""
         found = list[RequestEffect]()
-        for number, each in enumerate(plain):
-            try:
-                self.progress(f"{number:,} of {plural(len(plain), 'workload')} tried alone")
-                found.append(each if number >= MOST_TRIED else self._tried(each, every))
-            except Stopped:
-                return [*found, *plain[number:]]
+        try:
+            for number, each in enumerate(plain[:MOST_TRIED]):
+                self.progress(f"{number:,} of {plural(len(plain[:MOST_TRIED]), 'workload')} tried alone")
+                found.append(self._tried(each, every))
+        except Stopped:
+            pass
         return found
 
     def _tried(self, each: RequestEffect, every: frozenset[str]) -> RequestEffect:

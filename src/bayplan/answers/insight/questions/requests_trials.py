@@ -1,4 +1,4 @@
-"""Tries new requests of a cluster: all of them, one workload's alone, and all but one workload's.
+"""A what-if, and the trials of its new requests: all of them, one workload's alone, and all but one workload's.
 
 Each trial is a what-if of its own, with the rollouts that the change leads to (`what_if.carried_out`).
 """
@@ -6,7 +6,7 @@ Each trial is a what-if of its own, with the rollouts that the change leads to (
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bayplan.answers.insight.answers import Progress, silent
 from bayplan.answers.insight.limits import Limits, Room
@@ -19,7 +19,7 @@ from bayplan.answers.insight.questions.requests_effect import (
     RequestTrials,
     need_of,
 )
-from bayplan.answers.insight.questions.what_if import carried_out
+from bayplan.answers.insight.questions.what_if import WhatIf, carried_out, what_if
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
@@ -27,8 +27,8 @@ from bayplan.core.api.kinds import POD
 
 
 @dataclass(frozen=True, slots=True)
-class RequestsQuestion:
-    """A cluster, and a change of requests in it. `world` holds `snapshot`; `other` is that of the scheduler then."""
+class ChangesQuestion:
+    """A cluster, and changes of it. `world` holds `snapshot`; `other` is that of the scheduler then."""
 
     world: World
     other: World
@@ -39,11 +39,29 @@ class RequestsQuestion:
     price_of: PriceOf | None = None
     progress: Progress = silent
 
-    def effect(self) -> RequestsEffect:
-        """Return what the change brings. Raises QuestionError, LimitError, and Stopped before anything is known."""
-        made = self._edited(None).requests
+    def answer(self, shown: int = 20) -> WhatIf:
+        """Return which pods change, and what new requests bring.
+
+        Raises QuestionError, LimitError, and Stopped before anything is known.
+        """
+        found = what_if(
+            self.world,
+            self.other,
+            self.snapshot,
+            self.changes,
+            self.seed,
+            self.limits,
+            shown=shown,
+            progress=self.progress,
+        )
+        asked = self.changes.requests or self.changes.scale_requests
+        return replace(found, requests=self._effect()) if asked else found
+
+    def _effect(self) -> RequestsEffect:
+        """What new requests bring."""
+        edit = self._edited(None)
         pods = Counter(workload_of(pod) for pod in self.world.state.objects[POD].values() if not pod.terminating)
-        return RequestTrials(self._need, self.progress).effect(made, pods)
+        return RequestTrials(self._need, self.progress).effect(edit.requests, pods, edit.coming.rollouts)
 
     def _edited(self, requests_of: frozenset[str] | None) -> Edited:
         room = Room(self.limits, self.progress)

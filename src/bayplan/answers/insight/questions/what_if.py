@@ -55,6 +55,11 @@ class WhatIf(OutcomeComparison):
     problems: tuple[str, ...] = ()
     requests: RequestsEffect | None = None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether not all changes of requests were tried alone."""
+        return self.requests is not None and self.requests.interrupted
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md. `summary`: what changes, in one sentence."""
         return {"summary": summary(self._changed(), self.pending), **OutcomeComparison.to_dict(self)}
@@ -152,6 +157,16 @@ def carried_out(
     finally:
         if other is world:
             world.move(snapshot.documents, now)
+
+
+def changed_snapshot(world: World, snapshot: Snapshot, changes: Changes, seed: int, room: Room) -> Snapshot:
+    """Return a snapshot, which `world` holds, as it is after changes and the rollouts that they lead to.
+
+    Raises QuestionError, LimitError, and Stopped.
+    """
+    edit = edited(world, snapshot, changes, seed, room)
+    with carried_out(world, world, snapshot, edit, room.progress):
+        return edit.snapshot.with_objects(world.changed_objects())
 
 
 def nodes_in_use(world: World) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,13 @@ from bayplan.foundations.lazy import on_use
 
 with on_use():
     from bayplan import insight
+    from bayplan.answers.insight import answers
     from bayplan.answers.insight import prices as node_prices
+
+if TYPE_CHECKING:
+    from bayplan.answers.insight.answers import Progress
+    from bayplan.answers.insight.insight import Insight
+    from bayplan.answers.insight.questions.what_if import WhatIf
 
 
 @click.command("what-if")
@@ -49,10 +55,11 @@ def what_if(
         **changes, objects=documents, requests=recommended, namespace=asked.in_namespace if named else "default"
     )
     price_of = node_prices.Prices(dollars).of if dollars else None
-    answer(
-        asked,
-        lambda insight, progress, shown: insight.what_if(
-            found, *(asked.other or ()), price_of=price_of, shown=shown, progress=progress
-        ),
-        yes=yes,
-    )
+
+    def ask(insight: Insight, progress: Progress, shown: int) -> WhatIf:
+        return insight.what_if(found, *(asked.other or ()), price_of=price_of, shown=shown, progress=progress)
+
+    try:
+        answer(asked, ask, doing="Trying requests" if found.requests or found.scale_requests else "", yes=yes)
+    except answers.Stopped:
+        raise KeyboardInterrupt from None  # there is no part of the answer yet
