@@ -218,16 +218,15 @@ class Insight:
     ) -> WhatIf:
         """Return which pods change after changes of the cluster, and the utilization before and after.
 
-        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. With new
-        requests, also the nodes that are needed before and after; `price_of`: as for `scale_up`. `shown`: as for
-        `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
+        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `price_of` is
+        for what new requests save, `shown` as for `capacity`. Raises QuestionError, and Stopped if `progress` does
+        before anything is known.
         """
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
         asked = changes or edits.Changes()
-        return requests_trials.ChangesQuestion(
-            self.world, other, self.snapshot, asked, self.seed, self.limits, price_of, progress
-        ).answer(shown)
+        args = self.world, other, self.snapshot, asked, self.seed, self.limits, price_of
+        return requests_trials.ChangesQuestion(*args).answer(shown, progress)
 
     def balance(
         self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000, shown: int = 20
@@ -341,10 +340,7 @@ class Insight:
         return diff.diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
 
     def changed(self, changes: Changes, *, progress: Progress = silent) -> Insight:
-        """Return an Insight about this cluster after changes, with the rollouts that they lead to.
-
-        The pending pods have had their turn before. Raises QuestionError, and Stopped if `progress` does.
-        """
+        """Return an Insight about this cluster after changes, with their rollouts. Raises QuestionError and Stopped."""
         self.world.reset()
         other, room = self.renewed(), Room(self.limits, progress)
         other.move(what_if.changed_snapshot(self.world, self.snapshot, changes, self.seed, room))

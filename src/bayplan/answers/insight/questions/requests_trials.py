@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bayplan.answers.insight.answers import Progress, silent
 from bayplan.answers.insight.limits import Limits, Room
@@ -37,9 +38,8 @@ class ChangesQuestion:
     seed: int = 0
     limits: Limits = Limits()  # noqa: RUF009 - immutable
     price_of: PriceOf | None = None
-    progress: Progress = silent
 
-    def answer(self, shown: int = 20) -> WhatIf:
+    def answer(self, shown: int = 20, progress: Progress = silent) -> WhatIf:
         """Return which pods change, and what new requests bring.
 
         Raises QuestionError, LimitError, and Stopped before anything is known.
@@ -52,23 +52,23 @@ class ChangesQuestion:
             self.seed,
             self.limits,
             shown=shown,
-            progress=self.progress,
+            progress=progress,
         )
         asked = self.changes.requests or self.changes.scale_requests
-        return replace(found, requests=self._effect()) if asked else found
+        return replace(found, requests=self._effect(progress)) if asked else found
 
-    def _effect(self) -> RequestsEffect:
+    def _effect(self, progress: Progress) -> RequestsEffect:
         """What new requests bring."""
-        edit = self._edited(None)
+        edit = self._edited(None, progress)
         pods = Counter(workload_of(pod) for pod in self.world.state.objects[POD].values() if not pod.terminating)
-        return RequestTrials(self._need, self.progress).effect(edit.requests, pods, edit.coming.rollouts)
+        return RequestTrials(partial(self._need, progress), progress).effect(edit.requests, pods, edit.coming.rollouts)
 
-    def _edited(self, requests_of: frozenset[str] | None) -> Edited:
-        room = Room(self.limits, self.progress)
+    def _edited(self, requests_of: frozenset[str] | None, progress: Progress) -> Edited:
+        room = Room(self.limits, progress)
         return edited(self.world, self.snapshot, self.changes, self.seed, room, requests_of)
 
-    def _need(self, requests_of: frozenset[str]) -> ClusterNeed:
-        edit = self._edited(requests_of)
-        with carried_out(self.world, self.other, self.snapshot, edit, self.progress) as (_, order):
-            states = schedule_pending(self.other, order or self.other.in_queue_order, self.progress)
-            return need_of(self.other, states, self.price_of, self.progress)
+    def _need(self, progress: Progress, requests_of: frozenset[str]) -> ClusterNeed:
+        edit = self._edited(requests_of, progress)
+        with carried_out(self.world, self.other, self.snapshot, edit, progress) as (_, order):
+            states = schedule_pending(self.other, order or self.other.in_queue_order, progress)
+            return need_of(self.other, states, self.price_of, progress)
