@@ -200,7 +200,7 @@ class Manifests:
 
     def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
         """Update a workload that exists: some of its pods stay, others go or are replaced."""
-        running = [key for key in found.replaced if self._runs(key)]
+        running = [key for key in found.replaced if found.kind is kinds.DEPLOYMENT or self._runs(key)]
         self._staying = set(running[-found.least :] if found.least > 0 else ())
         for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
             if key not in self._staying:

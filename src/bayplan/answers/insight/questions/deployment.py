@@ -38,6 +38,7 @@ class Deployment:
     """The pods of an expansion as they come, while those that they replace go.
 
     `interrupted`: whether the deployment was stopped. `evicted`: is told of the pods of others that new ones preempt.
+    `beside`: whether the pending pods of others have their turn when an old pod goes, before the new one comes.
     """
 
     def __init__(
@@ -46,7 +47,10 @@ class Deployment:
         expansion: Expansion,
         progress: Progress,
         evicted: Callable[[PodInfo], object] = lambda _: None,
+        *,
+        beside: bool = False,
     ) -> None:
+        self._beside, self._made_room = beside, False
         self.interrupted = False
         self._evicts = evicted
         self._world = world
@@ -75,6 +79,10 @@ class Deployment:
     def _schedule(self, keys: Sequence[str]) -> None:
         """Create pods, and schedule them."""
         world, new = self._world, list[PodInfo]()
+        if self._beside and self._made_room:
+            others = (pod for key, pod in world.pending.items() if key not in self._documents)
+            Simulation(world, self._evicted, together=True).schedule(world.in_queue_order(others))
+        self._made_room = False
         for key in keys:
             world.add(POD, *self._documents[key])
             pod = world.pod(key)
@@ -119,8 +127,7 @@ class Deployment:
                 break
             available -= runs
             spare -= 1
-            rollout.leaving.remove(key)
-            remove_pod(self._world, key)
+            self._let_go(rollout, key)
         room = max(rollout.plan.most - len(rollout.leaving) - len(rollout.created), 0)
         now, rollout.coming = rollout.coming[:room], rollout.coming[room:]
         rollout.created += now
@@ -137,10 +144,14 @@ class Deployment:
             return []
         key = rollout.coming.pop(0)
         if key in rollout.leaving:
-            rollout.leaving.remove(key)
-            remove_pod(self._world, key)
+            self._let_go(rollout, key)
         rollout.created.append(key)
         return [key]
+
+    def _let_go(self, rollout: _Progress, key: str) -> None:
+        rollout.leaving.remove(key)
+        remove_pod(self._world, key)
+        self._made_room = True
 
     def _runs(self, key: str) -> bool:
         pod = self._world.pod(key)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import msgspec
@@ -27,10 +28,16 @@ from bayplan.core.api.objects import convert, encode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion.expansion import Expansion
 from bayplan.core.framework.remedies import is_daemon
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import manifests
 
 
 class Draft:
     """A snapshot with the changes so far. `world` holds the snapshot as it was, and `room` is what may be created.
+
+    Names and uids of new objects are generated from `seed`.
 
     Attributes:
         snapshot: the changed snapshot.
@@ -38,8 +45,10 @@ class Draft:
         coming: the pods of changed workloads, which come as their rollouts go on.
     """
 
-    def __init__(self, world: World, snapshot: Snapshot, room: Room) -> None:
+    def __init__(self, world: World, snapshot: Snapshot, room: Room, seed: int = 0) -> None:
         self.snapshot = snapshot
+        self._seed = seed
+        self._servers = 0
         self.steps: list[str] = []
         self.coming = ComingPods()
         self.world = world
@@ -49,6 +58,19 @@ class Draft:
         self._by_owner: Mapping[tuple[str, str, str], Sequence[PodInfo]] | None = None
         self._made_again: set[str] = set()
         """The evicted pods that their controllers made again."""
+
+    def manifests(self) -> manifests.Manifests:
+        """Return what expands manifests in this snapshot. Each one generates other names and uids."""
+        self._servers += 1
+        return manifests.Manifests(self.snapshot, self._next_seed(), self.room)
+
+    def after(self, snapshot: Snapshot) -> Draft:
+        """Return a draft that goes on with another snapshot."""
+        return Draft(self.world, snapshot, self.room, self._next_seed() + 1)
+
+    def _next_seed(self) -> int:
+        """The seed for the first objects, and others that are made of it."""
+        return self._seed if self._servers < 2 else Random(f"{self._seed} {self._servers}").getrandbits(62)
 
     def change(self, document: Mapping[str, Any]) -> None:
         """Replace an object."""

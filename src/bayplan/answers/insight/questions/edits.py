@@ -45,7 +45,6 @@ from bayplan.core.expansion.expansion import Expansion
 from bayplan.foundations.lazy import on_use
 
 with on_use():
-    from bayplan.answers.insight import manifests
     from bayplan.core.expansion import scale_down, stateful_pods
 
 
@@ -130,7 +129,7 @@ def edited(
     `requests_of`: the workloads whose requests change, as in `deployment shop/web`, if not all. Raises QuestionError
     for impossible changes, and LimitError.
     """
-    draft = Draft(world, snapshot, room or Room())
+    draft = Draft(world, snapshot, room or Room(), seed)
     for node in changes.remove_nodes:
         change_nodes(draft, "remove node", node, remove_node)
     for text in changes.add_nodes:
@@ -143,7 +142,7 @@ def edited(
         change_nodes(draft, "label", node, label, text)
     for node, text in changes.taints:
         change_nodes(draft, "taint", node, taint, text)
-    editor = _Editor(draft, changes.namespace, seed)
+    editor = _Editor(draft, changes.namespace)
     for pod in changes.delete_pods:
         editor.delete_pod(pod)
     for text in changes.scale:
@@ -152,7 +151,7 @@ def edited(
     editor.change_requests(changes.requests, changes.scale_requests, requests_of)
     for change in changes.portable:
         editor.change_objects(change)
-    let_controllers_follow(draft, snapshot, seed)
+    let_controllers_follow(draft, snapshot)
     if changes.replace_all:
         draft.steps.append("place all pods anew")
     return Edited(
@@ -169,10 +168,9 @@ def edited(
 class _Editor:
     """Changes pods, workloads and other objects of a draft."""
 
-    def __init__(self, draft: Draft, namespace: str, seed: int) -> None:
+    def __init__(self, draft: Draft, namespace: str) -> None:
         self._draft = draft
         self._namespace = namespace
-        self._seed = seed
         self._changed: list[tuple[Kind, str]] = []
         """The objects that manifests and other changes have added or changed."""
         self.requested: tuple[tuple[RequestChange, ...], tuple[str, ...]] = ((), ())
@@ -241,7 +239,7 @@ class _Editor:
 
     def _add_missing(self, kind: Kind, document: dict[str, Any]) -> str:
         """Add the pods that a workload lacks. Returns what to add to the step if the API server refuses some."""
-        expansion = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room).missing(kind, document)
+        expansion = self._draft.manifests().missing(kind, document)
         self._changed += self._draft.add(expansion)
         refused = expansion.refused_pods
         return f" ({plural(len(refused), 'pod')} refused: {refused[0].message})" if refused else ""
@@ -256,13 +254,13 @@ class _Editor:
             exists = key in self._draft.snapshot.of_kind(kind)
             steps.append(f"{'change' if exists else 'add'} {kind.singular} {key}")
             (known if exists and kind in {kinds.POD, *WORKLOADS} else new).append(document)
-        not_run = self._create(new)
+        not_run = self._create(new) if new else []
         refused = self._apply(known) if known else []
         self._draft.steps += [*steps, *refused, *not_run]
 
     def _apply(self, documents: Sequence[Mapping[str, Any]]) -> list[str]:
         """Change pods and workloads that exist. Returns which pods the API server refuses."""
-        made = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room)
+        made = self._draft.manifests()
         expansion = made.deploy(documents, jobs=False)
         for refused in expansion.refused:
             raise QuestionError(f"{refused.what}: {first_line(refused.message)}")
@@ -286,7 +284,7 @@ class _Editor:
         draft, pods = self._draft, self._draft.world.state.objects[kinds.POD]
         plan = plan_requests(draft.snapshot, pods, documents, scale, self._namespace)
         made, problems, refused = [], list(plan.problems), list[str]()
-        server = manifests.Manifests(draft.snapshot, self._seed, draft.room)
+        server = draft.manifests()
         for change in plan.changes:
             if only is not None and change.workload not in only:
                 continue
@@ -336,7 +334,7 @@ class _Editor:
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """Add what manifests lead to, as far as it doesn't exist. Returns the rules about nodes that aren't run."""
-        expansion = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
+        expansion = self._draft.manifests().expand(documents)
         for document in expansion.objects:
             if identify(document)[0] is kinds.NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = taints_without(document, NOT_READY)

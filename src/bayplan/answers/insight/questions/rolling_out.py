@@ -97,7 +97,7 @@ def roll_out(world: World, coming: ComingPods, progress: Progress = silent, *, p
         schedule_pending(world, world.in_queue_order, progress)
     rollouts = list(coming.rollouts.values())
     expansion = Expansion(pods=list(coming.documents.values()), rollouts=rollouts)
-    deployment = Deployment(world, expansion, progress, lambda victim: _make_again(world, victim))
+    deployment = Deployment(world, expansion, progress, lambda victim: _make_again(world, victim), beside=pending)
     results = deployment.run()
     if deployment.interrupted:
         raise Stopped
