@@ -70,7 +70,7 @@ async def test_pod_whose_name_is_no_part_of_a_path_is_ignored_and_others_are_bou
                 server.put("pods", f"default/{name}", strange)
             server.put("pods", "default/good-9", good_pod(9))
             await until(lambda: server.objects["pods"]["default/good-9"]["spec"].get("nodeName"))
-            assert not len(scheduler.queue)
+            await until(lambda: not len(scheduler.queue))
 
 
 async def test_empty_reply_to_a_list_removes_nothing():

@@ -1,8 +1,8 @@
-"""The embedded API server: storage, verbs, watches, admission and discovery, faithful to kube-apiserver 1.36.
+"""The embedded API server: storage, verbs, watches, admission and discovery, faithful to kube-apiserver 1.36 and 1.37.
 
 A request goes through `http`, `authorization` and `endpoints` to `storage`, which applies the strategies of `kinds`.
-All state is in memory. The package imports only `bayplan.core.api` and `bayplan.foundations.clock`, so it cannot share
-the mistakes of its clients.
+All state is in memory. Of the core, the package imports only `api`, `devices` and `versions`, so it cannot share the
+mistakes of its clients.
 
 Other packages use `endpoints`, `http`, `storage`.
 """

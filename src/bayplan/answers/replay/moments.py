@@ -1,9 +1,9 @@
 """Moments of a recording: which decision is meant, and the cluster as the scheduler knew it then.
 
 `decisions_of` reads a run without a replay. `SnapshotMaker.make` turns a replayed scheduler's state into a `Snapshot`,
-with assumed pods on their nodes: every moment that is shown or asked about comes from there, whether a replay waits at
-it (`cursor.py`), was stopped (`wanted.py`), or has ended (`snapshot_at_end`). A moment of a history has no replay:
-`bayplan.answers.history.moments` applies its events.
+with assumed pods on their nodes: a replay waits at the moment (`cursor.py`), was stopped (`wanted.py`), or has ended
+(`snapshot_at_end`). Without the plugins that a recording needs, there is no replay, but `reported.py`. A moment of a
+history has no replay: `bayplan.answers.history.moments` applies its events.
 """
 
 from __future__ import annotations

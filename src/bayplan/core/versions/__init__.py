@@ -1,9 +1,9 @@
 """What differs between versions of Kubernetes, as data: feature gates, and changes without a gate.
 
-A difference is one entry of `kubernetes.json`, by name. Its switches are asked in three places, each for one reason: a
-plugin asks `gates.enabled(NAME)` in its constructor; the embedded API server, which lacks plugins, asks its `features`;
-and pods are read as the version counts them (`atomic=`), because a pod outlives the question. To add one: its entry;
-its `plugins` are added to the default ones.
+A difference is one entry of `kubernetes.json`, by name. The core asks `gates.enabled(NAME)`: a plugin in its
+constructor, and what makes profiles, hints, the configuration and metrics, once. The embedded API server asks its
+`features`. Pods are read as the version counts them (`atomic=`), because a pod outlives the question. To add one: its
+entry; its `plugins` are added to the default ones.
 
 Other packages use `table`.
 """

@@ -7,8 +7,8 @@ guard lets in requests with the token that come from the page itself. The only P
 a cookie.
 
 Start at `app.py`. To add a page: a function in `pages.py` or a file of its own, its template, its line in `routes.py`.
-To add a question with a form: its line in `QUESTIONS` of `questions_page.py`; `answer_parts.py` shows any answer. What
-every object has is in `about.py`.
+To add a question with a form: its line in `QUESTIONS` of `questions_page.py`; `answer_parts.py` shows any answer. A
+what-if is a basket of changes (`basket.py`) on its page (`what_if_page.py`). What every object has is in `about.py`.
 
 Other packages use `moments`, `server`, `shadow_file`.
 """

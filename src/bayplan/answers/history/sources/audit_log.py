@@ -33,23 +33,14 @@ from bayplan.answers.history.sources.audit_objects import (
     with_what_lasts,
     without_grace,
 )
+from bayplan.answers.history.sources.audit_selectors import selected
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS, Kind
-from bayplan.core.api.labels import InvalidSelector, parse_field_selector, parse_label_selector
 
 _NAME_SUFFIX = 5
 """The characters that the API server adds to generateName."""
-_SELECTED = {
-    "metadata.name": ("metadata", "name"),
-    "metadata.namespace": ("metadata", "namespace"),
-    "spec.nodeName": ("spec", "nodeName"),
-    "spec.schedulerName": ("spec", "schedulerName"),
-    "status.phase": ("status", "phase"),
-}
-"""The fields by which deletions of many objects choose them -> where they are"""
-
 _NO_CREATION = (
     "the creation of a pod is not in the log, and neither is its spec: left out; "
     "with --snapshot, pods of a snapshot are known"
@@ -355,7 +346,11 @@ class AuditLog:
         for obj in items:
             if key_of(obj) not in self._objects[kind] and not self._is_gone(kind, obj):
                 yield from self._older(kind, obj, event.time)
-        keys = [key_of(obj) for obj in items if self._is_known(kind, obj)] if items else self._selected(kind, event)
+        keys = (
+            [key_of(obj) for obj in items if self._is_known(kind, obj)]
+            if items
+            else selected(event, self._objects[kind])
+        )
         if keys is None:
             self._problems.add(_NO_LIST, event.uri or f"{event.time:%Y-%m-%d %H:%M:%S}")
         for key in keys or ():
@@ -367,26 +362,6 @@ class AuditLog:
         """Whether the object that is known by this name is this one, not a newer one."""
         known = self._objects[kind].get(key_of(obj))
         return known is not None and uid_of(self._identified(obj, known)) == uid_of(known)
-
-    def _selected(self, kind: Kind, event: AuditEvent) -> list[str] | None:
-        """The known objects that a deletion chose; None if the log doesn't say how."""
-        if "items" in (event.response or {}):
-            return []
-        if not event.uri.partition("?")[0].endswith(f"/{kind.plural}"):
-            return None
-        given = event.parameters
-        try:
-            labels = parse_label_selector(given.get("labelSelector", ""))
-            fields = parse_field_selector(given.get("fieldSelector", ""), lambda field: field in _SELECTED)
-        except InvalidSelector:
-            return None
-        return [
-            key
-            for key, obj in self._objects[kind].items()
-            if event.namespace in {"", str(obj["metadata"].get("namespace") or "")}
-            and labels.matches(mapping(mapping(obj, "metadata"), "labels"))
-            and fields.matches({field: str(mapping(obj, a).get(b) or "") for field, (a, b) in _SELECTED.items()})
-        ]
 
     def _removed(self, kind: Kind, key: str, time: datetime) -> Iterator[HistoryChange]:
         known = self._objects[kind].pop(key)

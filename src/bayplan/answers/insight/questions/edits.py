@@ -2,8 +2,8 @@
 
     edited(world, snapshot, changes).snapshot      # another snapshot, made by `Snapshot.but`
 
-what-if, the page's basket and serve's transactions all come here; the world then moves to the changed snapshot, which
-costs as much as the difference. What controllers do then is in `following.py`.
+what-if, the page's basket and the changes of serve's transactions come here; the world then moves to the changed
+snapshot, which costs as much as the difference. What controllers do then is in `following.py`.
 """
 
 from __future__ import annotations
