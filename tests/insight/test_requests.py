@@ -256,6 +256,24 @@ def test_workload_that_replaces_no_pods_by_itself_brings_nothing():
     assert "replicaset shop/plain brings nothing: its pods stay as they are" in answer.text()
 
 
+def test_workload_that_cannot_be_read_costs_itself_only():
+    odd = [
+        workload("Deployment", "one", 1, container("much")),
+        workload("Deployment", "two", 1, container("1", {"cpu": "?"})),
+        workload("Deployment", "three"),
+        workload("Deployment", "four", 1, {"name": "main", "resources": 5}),
+    ]
+    odd[2]["spec"]["template"]["spec"]["containers"] = "none"
+    names = [each["metadata"]["name"] for each in odd]
+    answer = ask(*map(row, names), row(), cluster=[*CLUSTER, *odd])
+
+    assert ["can't be read: " in problem for problem in answer.problems] == [True, True, False, False]
+    assert all("there is no deployment" in problem for problem in answer.problems[2:])  # left out of the cluster
+    assert answer.requests.needed_after == 2
+    with pytest.raises(QuestionError, match="can't be read"):
+        ask(cluster=[*CLUSTER, *odd], scale_requests=["one=0.5"])
+
+
 BAD_FACTORS = {
     "no number": ("web=much", "expected .TYPE/.NAME=FACTOR"),
     "zero": ("web=0", "more than 0"),

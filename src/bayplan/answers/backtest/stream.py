@@ -118,11 +118,11 @@ class Stream:
         for _, raw in sorted(documents.get(POD, {}).items()):
             try:
                 pod = PodInfo.from_raw(raw)
+                if self._changed is not None and not pod.terminated:
+                    pod = self._changed.at_begin(pod, msgspec.json.decode(raw))
             except ValueError:
                 continue
             if not pod.terminated:
-                if self._changed is not None:
-                    pod = self._changed.at_begin(pod, msgspec.json.decode(raw))
                 if pod.node_name in self._managed_nodes and _belongs_to_node(pod):
                     self._left_out.add(pod.uid)
                 if pod.node_name in absent:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.answers.insight.answers import QuestionError, listed
+from bayplan.answers.insight.answers import QuestionError, first_line, listed
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called
 from bayplan.answers.insight.recommendations.applying import WorkloadRequests, by_workload, changes_text
 from bayplan.answers.insight.recommendations.reading import recommendations_in
@@ -18,7 +18,7 @@ from bayplan.answers.insight.recommendations.recommendation import Recommendatio
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CRON_JOB, JOB, POD, Kind
 from bayplan.core.api.objects import Document, convert
-from bayplan.core.api.requests import Amounts, pod_requests
+from bayplan.core.api.requests import Amounts, container_limits, pod_requests
 from bayplan.core.api.resource_lists import qos_class
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -118,7 +118,20 @@ def _problem(
     if document is None:
         hint = others_called(snapshot, pods, kind, target.namespace, target.name)
         return f"{target.where}: there is no {kind.singular} {target.namespace}/{target.name}{hint}"
-    return immutable(f"{target.where}: {kind.singular} {target.namespace}/{target.name}") if kind is JOB else ""
+    what = f"{target.where}: {kind.singular} {target.namespace}/{target.name}"
+    return immutable(what) if kind is JOB else _fault(what, kind, document)
+
+
+def _fault(what: str, kind: Kind, document: Document) -> str:
+    """Why a workload of a cluster can't be read; "" if it can."""
+    try:
+        convert(kind.type, document)
+        pod = convert(POD.type, {"spec": pod_spec(kind, document)})
+        pod_requests(pod)
+        container_limits(pod)
+    except ValueError as error:
+        return f"{what} can't be read: {first_line(str(error))}"
+    return ""
 
 
 def immutable(what: str) -> str:
@@ -170,8 +183,10 @@ def _scaled(snapshot: Snapshot, pods: Mapping[str, PodInfo], text: str, namespac
     key = f"{namespace}/{given.name}"
     hint = others_called(snapshot, pods, given.kind or WORKLOADS[0], namespace, given.name)
     kind = given.among((each for each in WORKLOADS if key in snapshot.of_kind(each)), key, hint)
-    if kind is JOB:
-        raise QuestionError(immutable(f"scale-requests {text}"))
+    what = f"scale-requests {text}"
+    problem = immutable(what) if kind is JOB else _fault(what, kind, snapshot.document(kind, key) or {})
+    if problem:
+        raise QuestionError(problem)
     return kind, key, given.factor
 
 
