@@ -107,7 +107,10 @@ async def test_history_that_grows_is_read_again(folder, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({}, "expected a candidate: settings, configuration, nodePools, candidateAutoscaler or"),
+        (
+            {},
+            "expected a candidate: settings, configuration, nodePools, objects, requests, scaleRequests, candidateAuto",
+        ),
         ({"settings": ["X.y=1"]}, "--set X.y=1: there is no plugin X"),
         ({"nodePools": ["big"]}, "--node-pool big: 'big': expected name=NAME"),
         ({"settings": [PACK], "prices": {"big": -1}}, "prices: big: -1.0 is no price"),

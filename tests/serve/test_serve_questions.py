@@ -48,6 +48,7 @@ def test_the_command_gives_the_answer_of_python(case, tmp_path, monkeypatch):
     (tmp_path / "prices.yaml").write_text(json.dumps(parameters.get("prices")))
     for kind in ("durations", "models"):
         (tmp_path / f"{kind}.yaml").write_text(json.dumps(parameters.get(kind)))
+    (tmp_path / "recommendations.yaml").write_text(json.dumps(parameters.get("requests")))
     (tmp_path / "configuration.yaml").write_text(json.dumps(parameters.get("configuration")))
     _, *arguments = question.command()
     source = ["cluster.yaml"] if "before.yaml" in arguments else ["--from", "cluster.yaml"]
@@ -96,7 +97,7 @@ async def test_progress_comes_as_lines_before_the_answer(monkeypatch):
         ("what-if", {}, 422, "expected at least one change"),
         ("what-if", {"addNodes": ["9999999xlike:node-a1"]}, 422, "the limit of nodes is 5,000"),
         ("what-if", {"configuration": {"kind": 1}}, 422, "configuration: "),
-        ("diff", {}, 422, "before and configuration: expected one of them"),
+        ("diff", {}, 422, "before, objects and configuration: expected one of them"),
         ("diff", {"before": [{}]}, 422, "before: object 1"),
         ("balance", {"like": "web-0", "objects": [{}]}, 422, "like and objects: expected one of them"),
         ("none", {}, 404, "there is no /v1/questions/none; /openapi.json tells what there is"),

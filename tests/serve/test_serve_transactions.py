@@ -94,6 +94,29 @@ def test_placing_takes_room_for_later_questions():
     assert transactions.ask(one, fit, silent).fits
 
 
+def test_changed_workload_is_rolled_out_in_the_transaction():
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "api", "uid": "api", "controller": True}
+    made = {"name": "api-abc", "namespace": "default", "uid": "api-abc", "ownerReferences": [owner]}
+    old = {**WORKLOAD, "kind": "ReplicaSet", "metadata": made}
+    deployment = {**WORKLOAD, "metadata": {**WORKLOAD["metadata"], "uid": "api"}}
+    pods = [pod(f"api-abc-{number}", "2", node="ab"[number % 2], owner="api-abc") for number in range(3)]
+    transactions, one = opened(node("a"), node("b"), deployment, old, *pods)
+    rows = [{"kind": "Deployment", "name": name, "container": "c", "cpu": "500m"} for name in ("api", "nope")]
+
+    steps = transactions.change(one, change(requests=rows), silent)
+
+    assert steps == (
+        "change the requests of deployment default/api",
+        "left out: recommendation 2: there is no deployment default/nope",
+    )
+    usage = transactions.ask(one, msgspec.convert({"by": ["workload"]}, QUESTIONS["usage"]), silent).to_dict()
+    (found,) = usage["by"]["workload"]
+    assert (found["name"], found["placed"], found["requests"]["cpu"]) == ("deployment default/api", 3, 1500)
+    transactions.rollback(one)
+    usage = transactions.ask(one, msgspec.convert({"by": ["workload"]}, QUESTIONS["usage"]), silent).to_dict()
+    assert usage["by"]["workload"][0]["requests"]["cpu"] == 6000
+
+
 def test_names_that_exist_are_refused_and_nothing_is_placed():
     transactions, one = opened(node("a"), pod("web-0", node="a"))
     for objects in ([new_pod("new-0"), new_pod("web-0")], [new_pod("new-0"), new_pod("new-0")]):

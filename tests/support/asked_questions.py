@@ -30,6 +30,20 @@ WORKLOAD = {
         },
     },
 }
+CHANGED = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "200m"}}}]},
+        },
+    },
+}
+"""A workload of the small cluster, with another template."""
 
 ASKED = {
     "what is wrong": ("doctor", {}),
@@ -84,6 +98,15 @@ ASKED = {
         {"cordon": ["node-b1"], "deletePods": ["web-1"], "objects": [new_pod("new-0")], "replaceAll": True},
     ),
     "what if the workload scales": ("what-if", {"scale": ["replicaset/web=4"]}),
+    "what if a workload changes": ("what-if", {"objects": [{**WORKLOAD, "kind": "ReplicaSet"}, CHANGED]}),
+    "what if requests change": (
+        "what-if",
+        {
+            "requests": [{"kind": "ReplicaSet", "name": "web", "container": "c", "cpu": "250m"}],
+            "scaleRequests": ["replicaset/web=2"],
+            "prices": {"big": 0.5, "small": 0.1},
+        },
+    ),
     "what if another scheduler": ("what-if", {"configuration": CONFIGURATION}),
     "balance": ("balance", {"like": "default/web-1", "most": 20}),
     "balance of objects": ("balance", {"objects": [new_pod("new-0", "2")], "most": 20}),
@@ -91,6 +114,7 @@ ASKED = {
     "upgrade": ("upgrade-preview", {}),
     "upgrade of some pods": ("upgrade-preview", {"to": "1.37", "namespace": "default", "selector": "app=web"}),
     "diff of clusters": ("diff", {"before": [node("node-a1"), pod("web-0", node="node-a1", owner="web")]}),
+    "diff of manifests": ("diff", {"objects": [CHANGED]}),
     "diff of schedulers": ("diff", {"configuration": CONFIGURATION}),
 }
 """case -> the name of the question, and its parameters"""

@@ -16,6 +16,7 @@ FULL = Basket(
         ("labels", "node-a disk=ssd"),
         ("taints", "node-a gpu=yes:NoSchedule"),
         ("scale", "deployment/web=40"),
+        ("scale_requests", "deployment/web=0.7"),
         ("delete_pods", "web-0"),
         ("remove_nodes", "ä/ö"),
         ("uncordon", "node-c"),
@@ -35,6 +36,7 @@ def test_changes_have_all_entries():
     assert changes.labels == (("node-a", "disk=ssd"),)
     assert changes.taints == (("node-a", "gpu=yes:NoSchedule"),)
     assert changes.scale == ("deployment/web=40",)
+    assert changes.scale_requests == ("deployment/web=0.7",)
     assert changes.namespace == "team"
 
 

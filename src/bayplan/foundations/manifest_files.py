@@ -54,7 +54,7 @@ def files_in(path: Path) -> Sequence[Path]:
 
 def read_documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """Every object of a file, with its location: file, document and line. Raises ManifestError."""
-    text = _text(path)
+    text = read_text(path)
     for number, (line, document) in enumerate(yaml_documents(str(path), text), start=1):
         where = f"{path}, document {number} (line {line})"
         if document is not None:
@@ -63,13 +63,14 @@ def read_documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 def read_yaml(path: Path) -> Any:
     """The value of a file with one YAML or JSON document; None for an empty file. Raises ManifestError."""
-    documents = list(yaml_documents(str(path), _text(path)))
+    documents = list(yaml_documents(str(path), read_text(path)))
     if len(documents) > 1:
         raise ManifestError(f"{path} has {len(documents)} documents: expected one")
     return documents[0][1] if documents else None
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file that may be a manifest. Raises ManifestError."""
     try:
         return read_whole(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:

@@ -5,6 +5,6 @@ Start at `comparison.py` (compare) or `simulated.py` (simulate). `lookahead.py` 
 `decisions.py` asks recorded decisions again, and `differences.py` looks for the next one that differs;
 `bayplan.answers.judging` says which do.
 
-Other packages use `comparison`, `differences`, `errors`, `limited`, `lookahead`, `new_pools`, `questions`, `report`,
-`running`, `sample`, `settings`, `shown`, `simulated`.
+Other packages use `changed_pods`, `comparison`, `differences`, `errors`, `limited`, `lookahead`, `new_pools`,
+`questions`, `report`, `running`, `sample`, `settings`, `shown`, `simulated`.
 """

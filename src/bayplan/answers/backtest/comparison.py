@@ -224,6 +224,9 @@ def notes_of(history: History, ahead: Lookahead, run: SimulationRun, *others: Si
     if history.synthetic:
         notes.insert(0, "the history is synthetic: its arrivals are made up")
     notes += ahead.odd[:_MOST_ODD]
+    notes += [note for each in others if each.changed is not None for note in each.changed.notes]
+    if any(each.changed is not None for each in others):
+        notes.append("decisions are asked again with the pods that were recorded: changed workloads are only simulated")
     world = run.scheduler.world(0)
     for name, number in sorted(ahead.schedulers.items()):
         if name not in world.profiles:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from bayplan.answers.backtest.changed_pods import WorkloadChanges
 from bayplan.answers.backtest.comparison import Comparison, compare
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.backtest.lookahead import Lookahead
@@ -22,7 +23,19 @@ from bayplan.answers.history.format import HistoryError
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.prices import Prices
-from bayplan.answers.insight.question_parameters import PRICES, ConfigurationObject, Name, Option, Question, configured
+from bayplan.answers.insight.question_parameters import (
+    FILE,
+    PRICES,
+    ConfigurationObject,
+    Name,
+    Namespace,
+    ObjectList,
+    Option,
+    Question,
+    RecommendationList,
+    ScaledRequests,
+    configured,
+)
 from bayplan.answers.simulation.models.parameters import Parameters, ParametersError, parameters_of
 from bayplan.core.config import ConfigurationError, PluginLoadError
 from bayplan.core.versions import NEWEST, Version, emulated_version, gates_of, with_gangs
@@ -50,6 +63,14 @@ class Comparing(Question, frozen=True, kw_only=True):
         Meta(max_length=100, description="Pools that the candidate has."),
         Option("--node-pool"),
     ] = []
+    objects: Annotated[
+        ObjectList,
+        Meta(description="Changed workloads: pods of theirs that arrive in the history have the new template."),
+        Option("-f", file=FILE),
+    ] = []
+    requests: RecommendationList = []
+    scale_requests: ScaledRequests = []
+    namespace: Annotated[Namespace, Option("-n", about=("scale_requests",))] = "default"
     autoscaler: Annotated[Autoscaler, Meta(description="Whose rules add and remove nodes."), Option("--autoscaler")] = (
         "auto"
     )
@@ -84,10 +105,16 @@ class Comparing(Question, frozen=True, kw_only=True):
         with _errors(), configured(self.configuration) as configuration:
             version = self.candidate_emulated_version
             changes = self.configuration or self.settings or version
-            if not (changes or self.node_pools or self.candidate_autoscaler):
+            workloads = WorkloadChanges(
+                objects=self.objects,
+                requests=self.requests,
+                scale_requests=self.scale_requests,
+                namespace=self.namespace,
+            )
+            if not (changes or self.node_pools or self.candidate_autoscaler or workloads):
                 raise QuestionError(
-                    "expected a candidate: settings, configuration, nodePools, candidateAutoscaler or "
-                    "candidateEmulatedVersion"
+                    "expected a candidate: settings, configuration, nodePools, objects, requests, scaleRequests, "
+                    "candidateAutoscaler or candidateEmulatedVersion"
                 )
             candidate = now = SimulatedScheduler(insight.configuration, insight.plugins, insight.gates)
             if changes:
@@ -102,7 +129,7 @@ class Comparing(Question, frozen=True, kw_only=True):
             progress("reading the history")
             history = open_history(folder)
             ahead = Lookahead(history, known.of)
-            other = run.but(candidate, fleet)
+            other = run.but(candidate, fleet).with_changes(history, workloads)
             return compare(history, ahead, run, other, shown=shown, seeds=self.seeds, progress=progress)
 
 

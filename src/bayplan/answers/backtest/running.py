@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lightkube.models.core_v1 import Node
 
+from bayplan.answers.backtest.changed_pods import ChangedPods, WorkloadChanges, changed_pods
 from bayplan.answers.backtest.delays import RecordedDelays
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.backtest.lookahead import Lookahead
@@ -38,6 +39,8 @@ from bayplan.answers.simulation.models.parameters import Parameters
 from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.usual import USUAL_GATES
 from bayplan.answers.simulation.world import World
+from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates
 from bayplan.foundations.failures import Failures
@@ -90,18 +93,23 @@ class FleetChoice:
 
 @dataclass(frozen=True, slots=True)
 class SimulationRun:
-    """What a simulation is made of."""
+    """What a simulation is made of. `changed`: the pods of workloads that are not as they were recorded."""
 
     scheduler: SimulatedScheduler = field(default_factory=SimulatedScheduler)
     fleet: FleetChoice = field(default_factory=FleetChoice)
     parameters: Parameters = field(default_factory=Parameters)
     prices: Prices = field(default_factory=lambda: Prices({}))
     seed: int = 0
+    changed: ChangedPods | None = None
 
     def but(self, scheduler: SimulatedScheduler, fleet: FleetChoice) -> SimulationRun:
         """Return a run with another scheduler and other nodes. New pools have their own prices."""
         prices = {pool.instance_type: pool.price for pool in fleet.new if pool.price is not None}
         return replace(self, scheduler=scheduler, fleet=fleet, prices=self.prices.but(prices))
+
+    def with_changes(self, history: History, changes: WorkloadChanges) -> SimulationRun:
+        """Return a run in which workloads of the history are changed. Raises BacktestError."""
+        return replace(self, changed=changed_pods(history, changes)) if changes else self
 
     def seeded(self, number: int) -> list[SimulationRun]:
         """Return so many runs that differ only in their seeds."""
@@ -134,7 +142,7 @@ def simulate(
     world = run.scheduler.world(run.seed)
     preset, pools = _managed(ahead, run)
     replaced = {key for key in pools if any(key.is_called(new.replaces) for new in run.fleet.new)}
-    stream = Stream(history, ahead, world.profiles, pools, replaced)
+    stream = Stream(history, ahead, world.profiles, pools, replaced, run.changed)
     world.move(other_objects(history), history.begin)
     world.keep()
     budgets = BudgetController()
@@ -193,7 +201,18 @@ def _group(pool: NodePool, run: SimulationRun) -> ScaledGroup:
         found = (metadata.labels if metadata is not None else None) or {}
         return key_of(found, (status.allocatable if status is not None else None) or {}) == key
 
-    return ScaledGroup(key.name, pool.make, has, least, most, price, parameters.node_startup_seconds)
+    return ScaledGroup(
+        key.name, _with_changes(pool, run).make, has, least, most, price, parameters.node_startup_seconds
+    )
+
+
+def _with_changes(pool: NodePool, run: SimulationRun) -> NodePool:
+    """The pool with the pods of changed DaemonSets."""
+    changed = run.changed
+    if changed is None:
+        return pool
+    daemons = [changed.document_of(PodInfo.from_raw(encode(each)), each) for each in pool.daemons]
+    return replace(pool, daemons=daemons)
 
 
 def _behaviour(run: SimulationRun, recorded: RecordedDelays) -> Behaviour:

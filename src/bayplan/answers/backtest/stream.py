@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import Node
 
+from bayplan.answers.backtest.changed_pods import ChangedPods
 from bayplan.answers.backtest.lookahead import Lookahead, target_of
 from bayplan.answers.backtest.node_pools import PoolKey, key_of_document
 from bayplan.answers.backtest.pods import PodMaker
@@ -51,7 +53,8 @@ class Stream:
 
     `served`: the scheduler names whose pods are decided; the others get the nodes that they had. `managed`: the groups
     whose nodes come and go by an autoscaler, with their pods of DaemonSets: what the history says of these is left out.
-    `replaced`: those of them that have no nodes from the begin on; the pods of these nodes arrive then.
+    `replaced`: those of them that have no nodes from the begin on; the pods of these nodes arrive then. `changed`: the
+    pods of changed workloads.
 
     Pods that ended by themselves run as long as they did, from when they get a node. What a scheduler preempted does
     not end because of that, and its replacement does not arrive: see `RecordedNeeds`. All others end when they did.
@@ -64,7 +67,9 @@ class Stream:
         served: Container[str],
         managed: Container[PoolKey] = (),
         replaced: Container[PoolKey] = (),
+        changed: ChangedPods | None = None,
     ) -> None:
+        self._changed = changed
         self._history = history
         self._ahead = ahead
         self._needs = ahead.needs
@@ -113,6 +118,8 @@ class Stream:
         for _, raw in sorted(documents.get(POD, {}).items()):
             try:
                 pod = PodInfo.from_raw(raw)
+                if self._changed is not None and not pod.terminated:
+                    pod = self._changed.at_begin(pod, msgspec.json.decode(raw))
             except ValueError:
                 continue
             if not pod.terminated:
@@ -132,13 +139,13 @@ class Stream:
                 runs = self._ahead.runs[self._arrivals]
                 self._arrivals += 1
                 yield from self._arrived(
-                    at, self._pods.make(document, time), uid, document, None if math.isnan(runs) else runs
+                    at, self._made(document, time), uid, document, None if math.isnan(runs) else runs
                 )
             case PodBound(_, _, uid, node):
                 yield from self._bound(at, uid, node)
             case PodChanged(time, _, uid, document):
                 if not (uid in self._left_out or uid in self._held or uid in self._one_need):
-                    yield PodIsChanged(at, self._pods.make(document, time))
+                    yield PodIsChanged(at, self._made(document, time))
             case PodEnded(_, _, uid, reason):
                 yield from self._ended(at, uid, reason)
             case NodeAdded(_, name, document) | NodeChanged(_, name, document):
@@ -158,6 +165,12 @@ class Stream:
             case ObjectRemoved(_, kind, key):
                 if key not in self._managed_nodes:
                     yield ObjectChanges(at, kind, key, None)
+
+    def _made(self, document: Json, created: datetime) -> PodInfo:
+        """The pod of a document, as its workload would have made it. Raises ValueError for one that is malformed."""
+        pod = self._pods.make(document, created)
+        changed = document if self._changed is None else self._changed.document_of(pod, document)
+        return pod if changed is document else self._pods.make(changed, created)
 
     def _arrived(self, at: float, pod: PodInfo, uid: str, document: Json, runs: float | None) -> Iterator[Happening]:
         decided = pod.scheduler_name in self._served

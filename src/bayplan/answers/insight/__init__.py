@@ -21,5 +21,5 @@ and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
 
 Other packages use `answers`, `asked`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`, `manifests`,
 `namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`, `question_types`,
-`questions`, `rendering`, `tables`.
+`questions`, `recommendations`, `rendering`, `tables`.
 """

@@ -93,3 +93,8 @@ def listed(names: Sequence[str], limit: int = 5) -> str:
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun: `1 node`, `2 nodes`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a message: the API server's errors may go on with how two objects differ."""
+    return text.partition("\n")[0].rstrip()

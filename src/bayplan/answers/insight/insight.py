@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, plural, silent
 from bayplan.answers.insight.asked_world import AskedWorld
-from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES
+from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, Room
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.answers.simulation.world import World
@@ -39,6 +39,7 @@ with on_use():
         node_search,
         pending,
         raised_priority,
+        requests_trials,
         scale_up,
         shrink,
         starts,
@@ -178,26 +179,21 @@ class Insight(AskedWorld):
         configuration: KubeSchedulerConfiguration | None = None,
         plugins: Sequence[ExtraPlugin] = (),
         *,
+        price_of: Callable[[Mapping[str, str]], float | None] | None = None,
         shown: int = 20,
         progress: Progress = silent,
     ) -> WhatIf:
         """Return which pods change after changes of the cluster, and the utilization before and after.
 
-        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `shown`: as
-        for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
+        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `price_of` is
+        for what new requests save, `shown` as for `capacity`. Raises QuestionError, and Stopped if `progress` does
+        before anything is known.
         """
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
-        return what_if.what_if(
-            self.world,
-            other,
-            self.snapshot,
-            changes or edits.Changes(),
-            self.seed,
-            self.limits,
-            shown=shown,
-            progress=progress,
-        )
+        asked = changes or edits.Changes()
+        args = self.world, other, self.snapshot, asked, self.seed, self.limits, price_of
+        return requests_trials.ChangesQuestion(*args).answer(shown, progress)
 
     def balance(
         self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000, shown: int = 20
@@ -369,6 +365,13 @@ class Insight(AskedWorld):
         self.world.reset()
         other.world.reset()
         return diff.diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
+
+    def changed(self, changes: Changes, *, progress: Progress = silent) -> Insight:
+        """Return an Insight about this cluster after changes, with their rollouts. Raises QuestionError and Stopped."""
+        self.world.reset()
+        other, room = self.renewed(), Room(self.limits, progress)
+        other.move(what_if.changed_snapshot(self.world, self.snapshot, changes, self.seed, room))
+        return other
 
     def capacity(
         self,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.custom_workloads import children, has_pods, header_of, rules_not_run
 from bayplan.answers.insight.limits import Room
-from bayplan.answers.insight.owners import WORKLOADS
+from bayplan.answers.insight.owners import WORKLOADS, newest_revision
 from bayplan.answers.insight.redeployment import Redeployment, redeployment
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.documents import identify
@@ -27,12 +27,16 @@ from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import Document, convert, decode, encode
 from bayplan.core.api.status import StatusError
 from bayplan.core.api.volumes import claim_name
+from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion import daemon_pods, job_pods, pods, stateful_pods
 from bayplan.core.expansion.claims import claim_of_template
 from bayplan.core.expansion.expansion import Expansion, Refused
 from bayplan.core.expansion.owner_references import controller_reference
-from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
+from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, REVISION, pod_template_hash
 from bayplan.foundations.manifest_files import PlacedDocument
+
+if TYPE_CHECKING:
+    from bayplan.core.api.served import Pod
 
 
 class Manifests:
@@ -46,6 +50,7 @@ class Manifests:
         self._room = room or Room()
         self._objects = Objects(snapshot, seed)
         self._deploying = False
+        self._jobs = True
         self._last: dict[Any, int] = {}
         """(apiVersion, kind, namespace, name) -> the number of the last document with that identity"""
         self._before: dict[Any, Document | None] = {}
@@ -64,12 +69,13 @@ class Manifests:
             raise QuestionError(f"{refused.what}: {refused.message}")
         return expansion
 
-    def deploy(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
+    def deploy(self, objects: Iterable[Mapping[str, Any]], *, jobs: bool = True) -> Expansion:
         """Return what `kubectl apply` of the objects leads to: what exists is updated, with its pods.
 
         What the API server refuses is left out, and named in the expansion. Raises QuestionError if it refuses all.
+        `jobs`: whether a CronJob that exists starts a Job with its new template now, or later.
         """
-        self._deploying = True
+        self._deploying, self._jobs = True, jobs
         expansion = self._expand_all(objects)
         if expansion.refused and not (expansion.objects or expansion.pods or expansion.refused_pods or expansion.kept):
             first, *others = expansion.refused
@@ -81,7 +87,8 @@ class Manifests:
         """Return what `kubectl edit` of a workload that exists leads to. Raises StatusError."""
         created, before = self._objects.replace(document)
         expansion = Expansion([created])
-        self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
+        if kind is not kinds.CRON_JOB:  # its next Job has the new template
+            self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
         return expansion
 
     def missing(self, kind: Kind, document: Document) -> Expansion:
@@ -97,6 +104,24 @@ class Manifests:
             except StatusError:
                 return Expansion()
         return expansion
+
+    def successor(self, kind: Kind, document: Document, pod: PodInfo) -> Document:
+        """Return the pod that a workload makes in the place of one of its pods, for its ordinal or its node.
+
+        Raises StatusError if the API server refuses it.
+        """
+        owner: Any = convert(kind.type, _with_uid(document))
+        if kind is kinds.STATEFUL_SET:
+            number = stateful_pods.parent_and_ordinal(pod.name)[1]
+            new = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
+        elif kind is kinds.DAEMON_SET:
+            new = daemon_pods.new_pod(owner, "0", daemon_pods.target_node(cast("Pod", pod.object)) or "")
+        else:
+            spec = owner.spec.jobTemplate.spec if kind is kinds.CRON_JOB else owner.spec
+            new = pods.from_template(spec.template, kind, owner)
+        created = self._objects.create(_document(kinds.POD, new, pod.namespace))
+        self._objects.forget(kinds.POD, _key_of(created))
+        return created
 
     def daemon_pods(self, document: Document, nodes: Sequence[str]) -> Expansion:
         """Return the pods that a DaemonSet of the snapshot makes for nodes that have none of it."""
@@ -156,7 +181,7 @@ class Manifests:
             self._custom(created, expansion)
         elif before is not None and kind in WORKLOADS and kind is not kinds.CRON_JOB:
             self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
-        elif kind in WORKLOADS:
+        elif kind in WORKLOADS and (before is None or self._jobs):
             self._workloads[kind](created, expansion)
 
     # Workloads
@@ -175,7 +200,7 @@ class Manifests:
 
     def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
         """Update a workload that exists: some of its pods stay, others go or are replaced."""
-        running = [key for key in found.replaced if self._runs(key)]
+        running = [key for key in found.replaced if found.kind is kinds.DEPLOYMENT or self._runs(key)]
         self._staying = set(running[-found.least :] if found.least > 0 else ())
         for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
             if key not in self._staying:
@@ -222,6 +247,7 @@ class Manifests:
                 "name": f"{deployment.metadata.name}-{labels[POD_TEMPLATE_HASH]}",
                 "namespace": deployment.metadata.namespace,
                 "labels": spec["template"]["metadata"]["labels"],
+                "annotations": {REVISION: str(newest_revision(self._snapshot, document["metadata"]) + 1)},
                 "ownerReferences": [msgspec.to_builtins(controller_reference(kinds.DEPLOYMENT, deployment))],
             },
             "spec": spec,

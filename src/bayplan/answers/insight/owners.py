@@ -25,6 +25,7 @@ from bayplan.core.api.kinds import (
 )
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.rollout import REVISION
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB, REPLICATION_CONTROLLER)
 
@@ -100,6 +101,12 @@ def newest_replica_set(snapshot: Snapshot, deployment: Mapping[str, Any]) -> dic
     return max(found, key=_revision, default=None)
 
 
+def newest_revision(snapshot: Snapshot, deployment: Mapping[str, Any]) -> int:
+    """Return the revision of a Deployment's newest ReplicaSet; 0 if there is none. `deployment`: its metadata."""
+    newest = newest_replica_set(snapshot, deployment)
+    return 0 if newest is None else _revision(newest)[0]
+
+
 def _revision(replica_set: Mapping[str, Any]) -> tuple[int, int]:
-    revision = (replica_set["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", "")
+    revision = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "")
     return int(revision) if revision.isdecimal() else 0, (replica_set["spec"].get("replicas") or 0)

@@ -52,6 +52,8 @@ BEFORE = "before.yaml"
 """What commands call the file that has an earlier cluster."""
 CONFIG = "configuration.yaml"
 """What commands call the file that has the configuration of a question."""
+RECOMMENDATIONS = "recommendations.yaml"
+"""What commands call the file that has recommendations of requests."""
 PRICES = "prices.yaml"
 """What commands call the file that has the prices of a question."""
 
@@ -106,6 +108,30 @@ ObjectList = Annotated[
     Meta(
         description="Kubernetes objects as JSON, with apiVersion and kind: pods, workloads, jobs, claims and others.",
         examples=[EXAMPLE],
+    ),
+]
+RecommendationList = Annotated[
+    list[dict[str, Any]],
+    Meta(
+        description="What containers should request: VerticalPodAutoscaler objects, a report of KRR or Goldilocks, or "
+        "rows with namespace, kind, name, container, cpu and memory.",
+        examples=[[{"namespace": "shop", "kind": "Deployment", "name": "web", "container": "main", "cpu": "250m"}]],
+    ),
+    Option(
+        "--requests",
+        file=RECOMMENDATIONS,
+        metavar="FILE",
+        help="Let containers request what a file recommends: VerticalPodAutoscaler objects, the JSON of KRR or "
+        "Goldilocks, or CSV with the columns namespace, kind, name, container, cpu and memory.",
+    ),
+]
+ScaledRequests = Annotated[
+    list[Name],
+    Meta(description="Workloads, with a factor for cpu and memory.", examples=[["deployment/web=0.7"]]),
+    Option(
+        "--scale-requests",
+        metavar="[TYPE/]NAME=FACTOR",
+        help="Let all containers of a workload request cpu and memory times a factor, as in deployment/web=0.7.",
     ),
 ]
 ConfigurationObject = Annotated[

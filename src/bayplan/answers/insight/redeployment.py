@@ -55,7 +55,16 @@ class Redeployment:
         if self.kind is STATEFUL_SET:
             missing = sorted(set(keys).difference(self.replaced), key=_place)
             keys = [*missing, *(key for key in self.replaced if key in set(keys))]
-        return Rollout(self.workload, self.replaced, keys, self.least, self.most, self.one_by_one, self.must_run)
+        return Rollout(
+            self.workload,
+            self.replaced,
+            keys,
+            self.least,
+            self.most,
+            self.one_by_one,
+            self.must_run,
+            spares=self.kind is DEPLOYMENT,
+        )
 
 
 def redeployment(snapshot: Snapshot, kind: Kind, before: Document, now: Document) -> Redeployment:
@@ -73,7 +82,7 @@ def redeployment(snapshot: Snapshot, kind: Kind, before: Document, now: Document
         return _daemon_set(workload, in_order, now, changed=changed)
     if kind is STATEFUL_SET:
         return _stateful_set(workload, owned, now, changed=changed)
-    if kind is DEPLOYMENT and changed:
+    if kind is DEPLOYMENT and changed and not now["spec"].get("paused"):
         return _deployment(workload, owned, now)
     return _replicas(workload, kind, owned, now, newest_replica_set(snapshot, metadata) if kind is DEPLOYMENT else None)
 
@@ -101,7 +110,7 @@ def _replicas(
 def _deployment(workload: str, owned: Sequence[PodInfo], now: Document) -> Redeployment:
     """A new template: with RollingUpdate, new pods come while old ones go; with Recreate, all old ones go first.
 
-    Old pods that don't run go first, as in upstream's `cleanupUnhealthyReplicas`.
+    Old pods that don't run go first, as in upstream's `cleanupUnhealthyReplicas`, and no more than it allows.
     """
     deployment: Any = convert(DEPLOYMENT.type, now)
     wanted = rollout.wanted(deployment)

@@ -13,6 +13,8 @@ from bayplan.core.api.type_table import Field, member
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNKNOWN = Field("")
+_RETAIN = "retainKeys"
+"""The strategy of fields of which only one part may be set."""
 _OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
@@ -25,7 +27,7 @@ def applied(kind: Kind, live: Mapping[str, Any], manifest: Mapping[str, Any]) ->
     patch = {**manifest, "metadata": metadata}
     patch.pop("status", None)
     last = _last_applied(live)
-    return apply_strategic_patch(kind, dict(live), _with_removals(kind.model, last, patch))
+    return apply_strategic_patch(kind, dict(live), _with_removals(kind.model, last, patch, live))
 
 
 def _last_applied(live: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,15 +38,17 @@ def _last_applied(live: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def _with_removals(kind: str, last: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The patch, which also removes what `last` has and the patch lacks."""
+def _with_removals(kind: str, last: Mapping[str, Any], patch: Mapping[str, Any], live: Any) -> dict[str, Any]:
+    """The patch, which also removes what `last` has and the patch lacks, and what a union has otherwise in `live`."""
     found: dict[str, Any] = {}
     for key, value in patch.items():
         field, before = member(kind, key) or _UNKNOWN, last.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            found[key] = _with_removals(field.type, before, value)
-        elif isinstance(value, list) and isinstance(before, list) and field.patch.startswith("merge"):
-            found |= _list_with_removals(key, field, before, value)
+        now = live.get(key) if isinstance(live, Mapping) else None
+        if isinstance(value, dict):
+            inner = _with_removals(field.type, before if isinstance(before, dict) else {}, value, now)
+            found[key] = _retaining(field, value, now, inner)
+        elif isinstance(value, list) and field.patch.startswith("merge") and (isinstance(before, list) or now):
+            found |= _list_with_removals(key, field, before if isinstance(before, list) else [], value, now)
         else:
             found[key] = value
     for key in last.keys() - patch.keys() - {"apiVersion", "kind", "metadata", "status"}:
@@ -52,13 +56,28 @@ def _with_removals(kind: str, last: Mapping[str, Any], patch: Mapping[str, Any])
     return found
 
 
-def _list_with_removals(key: str, field: Field, last: list[Any], items: list[Any]) -> dict[str, Any]:
+def _retaining(field: Field, value: Mapping[str, Any], live: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    """A patch of a union, such as a Deployment's strategy, which is replaced if it changes."""
+    if _RETAIN not in field.patch or not isinstance(live, Mapping):
+        return patch
+    changes = any(live.get(name) != each for name, each in value.items())
+    return {**patch, "$retainKeys": sorted(value)} if changes else patch
+
+
+def _list_with_removals(key: str, field: Field, last: list[Any], items: list[Any], live: Any) -> dict[str, Any]:
     if not field.patch_key:
         gone = [item for item in last if item not in items]
         return {key: items, **({f"$deleteFromPrimitiveList/{key}": gone} if gone else {})}
-    by_key = {item.get(field.patch_key): item for item in last if isinstance(item, dict)}
+    by_key, now = (
+        {item.get(field.patch_key): item for item in known if isinstance(item, dict)}
+        for known in (last, live if isinstance(live, list) else [])
+    )
     kind, found = field.type.removeprefix("[]"), []
     for item in items:
-        before = by_key.pop(item.get(field.patch_key), None) if isinstance(item, dict) else None
-        found.append(item if before is None else _with_removals(kind, before, item))
+        if not isinstance(item, dict):
+            found.append(item)
+            continue
+        name = item.get(field.patch_key)
+        before, is_now = by_key.pop(name, None) or {}, now.get(name)
+        found.append(_retaining(field, item, is_now, _with_removals(kind, before, item, is_now)))
     return {key: found + [{"$patch": "delete", field.patch_key: gone} for gone in by_key]}

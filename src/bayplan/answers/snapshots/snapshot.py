@@ -21,7 +21,8 @@ import msgspec
 from bayplan.answers.snapshots.documents import collect, identify
 from bayplan.answers.snapshots.held_places import with_held_places
 from bayplan.answers.snapshots.reading import Documents, Gap, Progress, Reading, SnapshotError
-from bayplan.core.api.kinds import DAEMON_SET, Kind, name_of
+from bayplan.core.api.kinds import DAEMON_SET, POD, Kind, name_of
+from bayplan.core.api.objects import encode
 from bayplan.core.versions import FollowedVersion, version_followed
 
 if TYPE_CHECKING:
@@ -202,6 +203,19 @@ class Snapshot:
             if key not in copy_of(kind):
                 raise SnapshotError(f"there is no {kind.kind} {key} to change")
             copies[kind][key] = raw
+        return replace(self, documents=frozen(documents | copies))
+
+    def with_objects(self, objects: Iterable[tuple[Kind, str, Any]]) -> Snapshot:
+        """This snapshot with other versions of objects, as a world holds them; None for one that is gone."""
+        documents: dict[Kind, Mapping[str, bytes]] = dict(self.documents)
+        copies: dict[Kind, dict[str, bytes]] = {}
+        for kind, key, obj in objects:
+            if kind not in copies:
+                copies[kind] = dict(self.of_kind(kind))
+            if obj is None:
+                copies[kind].pop(key, None)
+            else:
+                copies[kind][key] = obj.raw if kind is POD else encode(obj)
         return replace(self, documents=frozen(documents | copies))
 
     def of_kind(self, kind: Kind) -> Mapping[str, bytes]:

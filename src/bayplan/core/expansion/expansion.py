@@ -30,6 +30,8 @@ class Rollout:
 
     `one_by_one`: each new pod waits until the one before has a node; those without an old one come first.
     `must_run`: pods that exist, and that an ordered StatefulSet waits for before it makes or replaces another one.
+    `spares`: whether pods that don't run stay, too, as long as without them fewer than `least` pods would exist, those
+    that are new and not available left out.
     """
 
     workload: str
@@ -39,6 +41,7 @@ class Rollout:
     most: int
     one_by_one: bool = False
     must_run: Sequence[str] = ()
+    spares: bool = False
 
 
 @dataclass(slots=True)

@@ -6,12 +6,15 @@ import click
 
 from bayplan.faces.cli.backtest_options import AUTOSCALERS, BacktestOptions, backtest_options, read_simulated
 from bayplan.faces.cli.insight.cluster_options import DEFAULT_LIMIT
+from bayplan.faces.cli.insight.files import recommendations_in
+from bayplan.faces.cli.insight.fit import manifests_in
 from bayplan.faces.cli.insight.progress import interruptible
-from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.faces.cli.insight.question_options import manifests_option
+from bayplan.faces.cli.shared_options import TABLE_FILE, YAML_FILE, plugin_option
 from bayplan.foundations.lazy import on_use
 
 with on_use():
-    from bayplan.answers.backtest import comparison, new_pools, running
+    from bayplan.answers.backtest import changed_pods, comparison, new_pools, running
 
 
 @click.command()
@@ -42,6 +45,25 @@ with on_use():
     help="A pool that the candidate has: name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N]"
     "[,replaces=POOL]. May be repeated.",
 )
+@manifests_option(
+    "Changed workloads of the candidate, in YAML or JSON: pods of theirs that arrive in the history have the new "
+    "template. May be repeated."
+)
+@click.option(
+    "--requests",
+    type=TABLE_FILE,
+    metavar="FILE",
+    help="What the candidate's containers request: VerticalPodAutoscaler objects, the JSON of KRR or Goldilocks, or "
+    "CSV with the columns namespace, kind, name, container, cpu and memory.",
+)
+@click.option(
+    "--scale-requests",
+    metavar="[TYPE/]NAME=FACTOR",
+    multiple=True,
+    help="Let all containers of a workload request cpu and memory times a factor, as in deployment/web=0.7. May be "
+    "repeated.",
+)
+@click.option("-n", "--namespace", default="default", show_default=True, help="The namespace of names without one.")
 @click.option("--candidate-emulated-version", metavar="VERSION", help="Default: as --emulated-version.")
 @click.option("--candidate-autoscaler", type=click.Choice(AUTOSCALERS), help="Default: as --autoscaler.")
 @click.option(
@@ -57,13 +79,17 @@ def compare(
     settings: tuple[str, ...],
     plugins: tuple[str, ...],
     pools: tuple[str, ...],
+    objects: tuple[str, ...],
+    requests: str | None,
+    scale_requests: tuple[str, ...],
+    namespace: str,
     candidate_emulated_version: str | None,
     candidate_autoscaler: str | None,
     seeds: int | None,
     limit: int,
     output: str,
 ) -> None:
-    """Show what another configuration, plugins or node pools would have made of a history.
+    """Show what another configuration, plugins, node pools or workloads would have made of a history.
 
     Nodes, costs, waits, evictions and what is never placed are those of two simulations of the history: as it is now,
     and with the candidate. The first line says how well the simulation of now matches what was recorded. Then come
@@ -71,10 +97,16 @@ def compare(
     """
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
-    if not (configs or settings or plugins or pools or candidate_emulated_version or candidate_autoscaler):
+    changes = changed_pods.WorkloadChanges(
+        objects=list(manifests_in(objects, namespace)) if objects else [],
+        requests=recommendations_in(requests),
+        scale_requests=scale_requests,
+        namespace=namespace,
+    )
+    if not (configs or settings or plugins or pools or changes or candidate_emulated_version or candidate_autoscaler):
         raise click.UsageError(
-            "expected a candidate: --config, --set, --plugin, --node-pool, --candidate-emulated-version or "
-            "--candidate-autoscaler"
+            "expected a candidate: --config, --set, --plugin, --node-pool, --filename, --requests, --scale-requests, "
+            "--candidate-emulated-version or --candidate-autoscaler"
         )
     now = candidate = read_simulated(configs[0] if len(configs) == 2 else None, (), asked.version)
     if configs or plugins or settings or candidate_emulated_version:
@@ -86,6 +118,7 @@ def compare(
     other = run.but(candidate, running.FleetChoice(candidate_autoscaler or asked.autoscaler, new))
     with interruptible("Comparing") as progress:
         history, ahead = asked.history(run)
+        other = other.with_changes(history, changes)
         found = asked.limited(
             lambda tell: comparison.compare(history, ahead, run, other, shown=limit, seeds=seeds or 0, progress=tell),
             own,
@@ -96,6 +129,9 @@ def compare(
         *settings,
         *(f"plugin {each}" for each in plugins),
         *(f"node pool {each}" for each in pools),
+        *objects,
+        *([] if requests is None else [requests]),
+        *(f"requests {each}" for each in scale_requests),
         *([] if candidate_autoscaler is None else [f"autoscaler {candidate_autoscaler}"]),
         *([] if candidate_emulated_version is None else [f"Kubernetes {candidate_emulated_version}"]),
     ]

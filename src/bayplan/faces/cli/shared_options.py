@@ -56,6 +56,7 @@ class FilesOfKind(click.ParamType[str]):
 
 
 YAML_FILE = FilesOfKind("file", ".yaml", ".yml", ".json")
+TABLE_FILE = FilesOfKind("file", ".yaml", ".yml", ".json", ".csv", ".tsv")
 PYTHON_FILE = FilesOfKind("file", ".py")
 
 

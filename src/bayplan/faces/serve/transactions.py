@@ -21,10 +21,8 @@ from bayplan.answers.insight.questions.edits import edited
 from bayplan.answers.insight.questions.fit import Fit, PodFit, pod_fit
 from bayplan.answers.insight.questions.new_objects import bind_immediately
 from bayplan.answers.insight.questions.outcomes import schedule_pending
+from bayplan.answers.insight.questions.rolling_out import roll_out
 from bayplan.answers.snapshots import Snapshot
-from bayplan.answers.snapshots.snapshot import frozen
-from bayplan.core.api.kinds import POD, Kind
-from bayplan.core.api.objects import encode
 from bayplan.faces.serve.placing import Placing
 
 T = TypeVar("T")
@@ -140,9 +138,16 @@ class Transactions:
         self._load(transaction)
         for key in edit.new_claims:
             bind_immediately(self._world, key)
+        try:
+            self._undoing(lambda: roll_out(self._world, edit.coming, progress, pending=False))
+        except BaseException:
+            transaction.now = now
+            self._load(transaction)
+            raise
         self._done(transaction, "", room, made=1)
-        transaction.now = replace(transaction.now, steps=(*transaction.now.steps, *edit.steps))
-        return edit.steps
+        steps = (*edit.steps, *(f"left out: {problem}" for problem in edit.problems))
+        transaction.now = replace(transaction.now, steps=(*transaction.now.steps, *steps))
+        return steps
 
     def ask(self, transaction: Transaction, question: Question, progress: Progress) -> Answer:
         """Ask about the cluster of a transaction."""
@@ -207,20 +212,6 @@ class Transactions:
         self._hold(transaction)
         changed = list(self._world.changed_objects())
         randomness = self._world.rng.getstate()
-        snapshot = _with(transaction.now.snapshot, changed) if changed else transaction.now.snapshot
+        snapshot = transaction.now.snapshot.with_objects(changed) if changed else transaction.now.snapshot
         transaction.now = replace(transaction.now, snapshot=snapshot, randomness=randomness)
         self._load(transaction)
-
-
-def _with(snapshot: Snapshot, changed: Iterable[tuple[Kind, str, Any]]) -> Snapshot:
-    """A snapshot with other versions of objects; None for one that is gone."""
-    documents: dict[Kind, Mapping[str, bytes]] = dict(snapshot.documents)
-    copies: dict[Kind, dict[str, bytes]] = {}
-    for kind, key, obj in changed:
-        if kind not in copies:
-            copies[kind] = dict(snapshot.of_kind(kind))
-        if obj is None:
-            copies[kind].pop(key, None)
-        else:
-            copies[kind][key] = obj.raw if kind is POD else encode(obj)
-    return replace(snapshot, documents=frozen(documents | copies))

@@ -27,6 +27,7 @@ TITLES: Mapping[str, tuple[str, str]] = {
     "labels": ("label", "node-a disk=ssd"),
     "taints": ("taint", "node-a gpu=yes:NoSchedule"),
     "scale": ("scale", "deployment/web=40"),
+    "scale_requests": ("scale the requests of", "deployment/web=0.7"),
     "delete_pods": ("delete pod", "web-0"),
 }
 """field of `Changes` that is text -> what the page calls it, and an example"""
@@ -110,6 +111,7 @@ class Basket:
             taints=tuple(map(_of_node, texts("taints"))),
             delete_pods=texts("delete_pods"),
             scale=texts("scale"),
+            scale_requests=texts("scale_requests"),
             portable=tuple(map(unpack, texts(APPLY))),
             replace_all=bool(texts(REPLACE_ALL)),
             namespace=self.namespace,

@@ -12,6 +12,7 @@ from bayplan.answers.insight.question_parameters import (
     BEFORE,
     CONFIG,
     EXAMPLE,
+    FILE,
     ConfigurationObject,
     ObjectList,
     Option,
@@ -23,7 +24,7 @@ from bayplan.foundations.lazy import on_use
 with on_use():
     from bayplan.answers import snapshots
     from bayplan.answers.insight import insight
-    from bayplan.answers.insight.questions import diff
+    from bayplan.answers.insight.questions import diff, edits
 
 
 class AskDiff(Question, frozen=True, kw_only=True):
@@ -34,12 +35,28 @@ class AskDiff(Question, frozen=True, kw_only=True):
     before: (
         Annotated[ObjectList, Meta(description="All objects of the earlier cluster."), Option("", file=BEFORE)] | None
     ) = None
+    objects: (
+        Annotated[
+            ObjectList,
+            Meta(description="Objects to apply to this cluster. Changed workloads are rolled out."),
+            Option(
+                "-f",
+                file=FILE,
+                help="Compare the cluster with what it is once the objects of a manifest, of a folder of these, or - "
+                "for standard input, are applied. Changed workloads are rolled out.",
+            ),
+        ]
+        | None
+    ) = None
     configuration: Annotated[ConfigurationObject, Meta(description="That of the other scheduler.")] | None = None
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> diff.Difference:
         """Ask `Insight.diff`."""
-        if (self.before is None) is (self.configuration is None):
-            raise QuestionError("before and configuration: expected one of them")
+        if sum(given is not None for given in (self.before, self.objects, self.configuration)) != 1:
+            raise QuestionError("before, objects and configuration: expected one of them")
+        if self.objects is not None:
+            after = insight.changed(edits.Changes(objects=self.objects), progress=progress)
+            return insight.diff(after, (insight.snapshot.source, FILE), shown=shown)
         progress("reading")
         if self.before is not None:
             try:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
 from bayplan.answers.insight.question_parameters import (
     FILE,
+    PRICES,
     ConfigurationObject,
     Name,
     Namespace,
@@ -17,12 +18,14 @@ from bayplan.answers.insight.question_parameters import (
     Option,
     PodName,
     Question,
+    RecommendationList,
+    ScaledRequests,
     configured,
 )
 from bayplan.foundations.lazy import on_use
 
 with on_use():
-    from bayplan.answers.insight import insight
+    from bayplan.answers.insight import insight, prices
     from bayplan.answers.insight.questions import edits, what_if
 
 
@@ -75,14 +78,19 @@ class CommonChanges(Question, frozen=True, kw_only=True):
     ] = []
     objects: Annotated[
         ObjectList,
-        Meta(description="New objects, with the pods of workloads."),
+        Meta(description="Objects to apply, with the pods of workloads. Changed workloads are rolled out."),
         Option(
             "-f",
             file=FILE,
-            help="Add the objects of a manifest in YAML or JSON, of a folder of these, or - for standard input.",
+            help="Apply the objects of a manifest in YAML or JSON, of a folder of these, or - for standard input. "
+            "Changed workloads are rolled out.",
         ),
     ] = []
-    namespace: Annotated[Namespace, Option("-n", about=("scale", "delete_pods", "objects"))] = "default"
+    requests: RecommendationList = []
+    scale_requests: ScaledRequests = []
+    namespace: Annotated[Namespace, Option("-n", about=("scale", "delete_pods", "objects", "scale_requests"))] = (
+        "default"
+    )
 
     def changes(self, *, replace_all: bool = False) -> edits.Changes:
         """Return the changes for Insight."""
@@ -96,6 +104,8 @@ class CommonChanges(Question, frozen=True, kw_only=True):
             delete_pods=self.delete_pods,
             scale=self.scale,
             objects=self.objects,
+            requests=self.requests,
+            scale_requests=self.scale_requests,
             replace_all=replace_all,
             namespace=self.namespace,
         )
@@ -115,6 +125,16 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
             help="Place all pods anew, but for those of DaemonSets, static pods and pods of other schedulers.",
         ),
     ] = False
+    prices: Annotated[
+        dict[str, float],
+        Meta(description="Dollars for an hour by instance type or pool: for what new requests save."),
+        Option(
+            "--prices",
+            file=PRICES,
+            metavar="FILE",
+            help="Dollars for an hour by instance type or pool, in YAML: for what new requests save.",
+        ),
+    ] = {}
     configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> what_if.WhatIf:
@@ -122,5 +142,6 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
         changes = self.changes(replace_all=self.replace_all)
         if not changes and self.configuration is None:
             raise QuestionError("expected at least one change")
+        price_of = prices.Prices.of_document(self.prices, "prices").of if self.prices else None
         with configured(self.configuration) as configuration:
-            return insight.what_if(changes, configuration, shown=shown, progress=progress)
+            return insight.what_if(changes, configuration, price_of=price_of, shown=shown, progress=progress)

@@ -6,7 +6,7 @@ says which pods are replaced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bayplan.answers.insight.answers import Progress, Stopped, listed
@@ -37,11 +37,22 @@ class _Progress:
 class Deployment:
     """The pods of an expansion as they come, while those that they replace go.
 
-    `interrupted`: whether the deployment was stopped.
+    `interrupted`: whether the deployment was stopped. `evicted`: is told of the pods of others that new ones preempt.
+    `beside`: whether the pending pods of others have their turn when an old pod goes, before the new one comes.
     """
 
-    def __init__(self, world: World, expansion: Expansion, progress: Progress) -> None:
+    def __init__(
+        self,
+        world: World,
+        expansion: Expansion,
+        progress: Progress,
+        evicted: Callable[[PodInfo], object] = lambda _: None,
+        *,
+        beside: bool = False,
+    ) -> None:
+        self._beside, self._made_room = beside, False
         self.interrupted = False
+        self._evicts = evicted
         self._world = world
         self._progress = progress
         self._documents = {key: (key, raw) for _, key, raw in map(identify, expansion.pods)}
@@ -55,7 +66,7 @@ class Deployment:
         later = {key for rollout in self._rollouts for key in rollout.coming}
         try:
             self._schedule([key for key in self._documents if key not in later] + self._next())
-            while more := self._next():
+            while (more := self._next()) or self._made_room:
                 self._schedule(more)
         except Stopped:
             self.interrupted = True
@@ -69,8 +80,12 @@ class Deployment:
     def _schedule(self, keys: Sequence[str]) -> None:
         """Create pods, and schedule them."""
         world, new = self._world, list[PodInfo]()
+        if self._beside and self._made_room:
+            others = (pod for key, pod in world.pending.items() if key not in self._documents)
+            Simulation(world, self._evicted, together=True).schedule(world.in_queue_order(others))
+        self._made_room = False
         for key in keys:
-            if key not in self._come:  # the others wait for the room of pods that are gone now
+            if key not in self._come:  # the others came before, and wait for room
                 self._come.add(key)
                 world.add(POD, *self._documents[key])
             pod = world.pod(key)
@@ -86,8 +101,10 @@ class Deployment:
         )
 
     def _next(self) -> list[str]:
-        """Remove the pods that rollouts let go now, and return those that come now, or may have room now."""
-        return [key for rollout in self._rollouts for key in self._step(rollout)]
+        """Remove the pods that rollouts let go now, and return those that come now, after those that may have room."""
+        coming = [key for rollout in self._rollouts for key in self._step(rollout)]
+        created = [key for rollout in self._rollouts for key in rollout.created] if self._made_room else []
+        return [key for key in created if key in self._come and key in self._world.pending] + coming
 
     def _step(self, rollout: _Progress) -> list[str]:
         if self._waits_for(rollout):
@@ -96,19 +113,18 @@ class Deployment:
             return self._next_one(rollout)
         placed = sum(self._is_placed(key) for key in rollout.created)
         available = placed + sum(self._runs(key) for key in rollout.leaving)
-        before = len(rollout.leaving)
+        spare = len(rollout.leaving) + placed - rollout.plan.least
         for key in list(rollout.leaving):
             runs = self._runs(key)
-            if runs and available <= rollout.plan.least:
+            if (runs and available <= rollout.plan.least) or (rollout.plan.spares and spare <= 0):
                 break
             available -= runs
-            rollout.leaving.remove(key)
-            remove_pod(self._world, key)
+            spare -= 1
+            self._let_go(rollout, key)
         room = max(rollout.plan.most - len(rollout.leaving) - len(rollout.created), 0)
         now, rollout.coming = rollout.coming[:room], rollout.coming[room:]
-        again = [key for key in rollout.created if key in self._world.pending] if len(rollout.leaving) < before else []
         rollout.created += now
-        return again + now
+        return now
 
     def _waits_for(self, rollout: _Progress) -> list[str]:
         """The pods that an ordered StatefulSet waits for now."""
@@ -121,10 +137,14 @@ class Deployment:
             return []
         key = rollout.coming.pop(0)
         if key in rollout.leaving:
-            rollout.leaving.remove(key)
-            remove_pod(self._world, key)
+            self._let_go(rollout, key)
         rollout.created.append(key)
         return [key]
+
+    def _let_go(self, rollout: _Progress, key: str) -> None:
+        rollout.leaving.remove(key)
+        remove_pod(self._world, key)
+        self._made_room = True
 
     def _runs(self, key: str) -> bool:
         pod = self._world.pod(key)
@@ -145,6 +165,7 @@ class Deployment:
 
     def _evicted(self, victim: PodInfo, preemption: Preemption) -> None:
         if victim.key not in self._documents:
+            self._evicts(victim)
             return
         if is_replaced(victim):
             self._world.change(POD, victim.key, pending_copy(victim))  # its controller makes another one

@@ -6,6 +6,8 @@ Changes of what-ifs (`edits.py`) are made on it. The world keeps the snapshot as
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.documents import pending_copy, pod_document
 from bayplan.answers.insight.questions.replaced_pods import replaced_pods
+from bayplan.answers.insight.questions.rolling_out import ComingPods
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.claims import released, without
 from bayplan.answers.simulation.owners import PodOwner, controller_of
@@ -25,19 +28,29 @@ from bayplan.core.api.objects import convert, encode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion.expansion import Expansion
 from bayplan.core.framework.remedies import is_daemon
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.answers.insight import manifests
 
 
 class Draft:
     """A snapshot with the changes so far. `world` holds the snapshot as it was, and `room` is what may be created.
 
+    Names and uids of new objects are generated from `seed`.
+
     Attributes:
         snapshot: the changed snapshot.
         steps: what has been changed, for people.
+        coming: the pods of changed workloads, which come as their rollouts go on.
     """
 
-    def __init__(self, world: World, snapshot: Snapshot, room: Room) -> None:
+    def __init__(self, world: World, snapshot: Snapshot, room: Room, seed: int = 0) -> None:
         self.snapshot = snapshot
+        self._seed = seed
+        self._servers = 0
         self.steps: list[str] = []
+        self.coming = ComingPods()
         self.world = world
         self.room = room
         self._created = world.handle.time.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -45,6 +58,19 @@ class Draft:
         self._by_owner: Mapping[tuple[str, str, str], Sequence[PodInfo]] | None = None
         self._made_again: set[str] = set()
         """The evicted pods that their controllers made again."""
+
+    def manifests(self) -> manifests.Manifests:
+        """Return what expands manifests in this snapshot. Each one generates other names and uids."""
+        self._servers += 1
+        return manifests.Manifests(self.snapshot, self._next_seed(), self.room)
+
+    def after(self, snapshot: Snapshot) -> Draft:
+        """Return a draft that goes on with another snapshot."""
+        return Draft(self.world, snapshot, self.room, self._next_seed() + 1)
+
+    def _next_seed(self) -> int:
+        """The seed for the first objects, and others that are made of it."""
+        return self._seed if self._servers < 2 else Random(f"{self._seed} {self._servers}").getrandbits(62)
 
     def change(self, document: Mapping[str, Any]) -> None:
         """Replace an object."""
@@ -66,6 +92,20 @@ class Draft:
         pods = [pod for pod in expansion.pods if identify(pod)[1] not in self.snapshot.of_kind(POD)]
         self.snapshot = self.snapshot.but(add=map(self.created_now, pods))
         return new
+
+    def roll_out(self, expansion: Expansion) -> list[tuple[Kind, str]]:
+        """Add what the change of workloads leads to. Returns the new objects but pods.
+
+        Pods that are too many are gone. Those that others replace stay, until `coming` is carried out.
+        """
+        successors = {key for rollout in expansion.rollouts for key in rollout.new}
+        pods = [(identify(pod)[1] in successors, pod) for pod in expansion.pods]
+        self.coming.add(expansion.rollouts, (self.created_now(pod) for comes, pod in pods if comes))
+        self.coming.refused |= bool(expansion.refused_pods)
+        known = [key for key in expansion.removed if key in self.snapshot.of_kind(POD)]
+        self._release_claims(pod for key in known if (pod := self.world.pod(key)) is not None)
+        self.snapshot = self.snapshot.but(remove=[(POD, key) for key in known])
+        return self.add(replace(expansion, pods=[pod for comes, pod in pods if not comes]))
 
     def pods_on(self, node: str) -> Sequence[PodInfo]:
         """Return the pods that a node has in the original snapshot, and that still exist."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from bayplan.answers.insight.answers import QuestionError, plural
+from bayplan.answers.insight.answers import QuestionError, first_line, listed, plural
 from bayplan.answers.insight.limits import Room
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
 from bayplan.answers.insight.questions.draft import Draft
@@ -30,6 +30,8 @@ from bayplan.answers.insight.questions.node_changes import (
     uncordon,
 )
 from bayplan.answers.insight.questions.portable import Patch, PortableChange, checked, patched
+from bayplan.answers.insight.questions.request_changes import RequestChange, plan_requests
+from bayplan.answers.insight.questions.rolling_out import ComingPods
 from bayplan.answers.simulation.owners import controller_of
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
@@ -37,11 +39,12 @@ from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
+from bayplan.core.api.status import StatusError
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.expansion.expansion import Expansion
 from bayplan.foundations.lazy import on_use
 
 with on_use():
-    from bayplan.answers.insight import manifests
     from bayplan.core.expansion import scale_down, stateful_pods
 
 
@@ -79,7 +82,12 @@ class Changes:
     scale: Sequence[str] = ()
     """`deployment/web=40`; also ReplicaSets, ReplicationControllers and StatefulSets, in `namespace`."""
     objects: Iterable[Mapping[str, Any]] = ()
-    """New objects, as documents, with the pods of workloads. Other objects that exist are replaced."""
+    """Objects, as documents, with the pods of new workloads. Those that exist are changed as by `kubectl apply`, and
+    changed workloads are rolled out as their strategy says."""
+    requests: Sequence[Mapping[str, Any]] = ()
+    """Recommendations, as documents (see `bayplan.answers.insight.recommendations`): what containers request then."""
+    scale_requests: Sequence[str] = ()
+    """`deployment/web=0.7`, or `web=0.7`: cpu and memory of all containers of a workload times that, in `namespace`."""
     portable: Sequence[PortableChange] = ()
     """Changes of single objects, such as those that `explain` has found to help."""
     replace_all: bool = False
@@ -92,19 +100,36 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now."""
+    """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now.
+
+    `coming`: the rollouts of changed workloads, which a world that holds the snapshot carries out (`rolling_out.py`).
+    `requests`: the changes of requests that were made. `problems`: recommendations that can't be used.
+    `replaces_all`: whether all pods are placed anew.
+    """
 
     snapshot: Snapshot
     steps: tuple[str, ...]
     new_claims: tuple[str, ...]
+    coming: ComingPods
+    requests: tuple[RequestChange, ...] = ()
+    problems: tuple[str, ...] = ()
+    replaces_all: bool = False
 
 
-def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, room: Room | None = None) -> Edited:
+def edited(
+    world: World,
+    snapshot: Snapshot,
+    changes: Changes,
+    seed: int = 0,
+    room: Room | None = None,
+    requests_of: Container[str] | None = None,
+) -> Edited:
     """Return the snapshot with the changes. `world` holds the snapshot, and `room` is what may be created.
 
-    Raises QuestionError for impossible changes, and LimitError.
+    `requests_of`: the workloads whose requests change, as in `deployment shop/web`, if not all. Raises QuestionError
+    for impossible changes, and LimitError.
     """
-    draft = Draft(world, snapshot, room or Room())
+    draft = Draft(world, snapshot, room or Room(), seed)
     for node in changes.remove_nodes:
         change_nodes(draft, "remove node", node, remove_node)
     for text in changes.add_nodes:
@@ -117,29 +142,39 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
         change_nodes(draft, "label", node, label, text)
     for node, text in changes.taints:
         change_nodes(draft, "taint", node, taint, text)
-    editor = _Editor(draft, changes.namespace, seed)
+    editor = _Editor(draft, changes.namespace)
     for pod in changes.delete_pods:
         editor.delete_pod(pod)
     for text in changes.scale:
         editor.scale(text)
     editor.add_objects(changes.objects)
+    editor.change_requests(changes.requests, changes.scale_requests, requests_of)
     for change in changes.portable:
         editor.change_objects(change)
-    let_controllers_follow(draft, snapshot, seed)
+    let_controllers_follow(draft, snapshot)
     if changes.replace_all:
         draft.steps.append("place all pods anew")
-    return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind())
+    return Edited(
+        snapshot=draft.snapshot,
+        steps=tuple(draft.steps),
+        new_claims=editor.claims_to_bind(),
+        coming=draft.coming,
+        requests=editor.requested[0],
+        problems=editor.requested[1],
+        replaces_all=changes.replace_all,
+    )
 
 
 class _Editor:
     """Changes pods, workloads and other objects of a draft."""
 
-    def __init__(self, draft: Draft, namespace: str, seed: int) -> None:
+    def __init__(self, draft: Draft, namespace: str) -> None:
         self._draft = draft
         self._namespace = namespace
-        self._seed = seed
         self._changed: list[tuple[Kind, str]] = []
         """The objects that manifests and other changes have added or changed."""
+        self.requested: tuple[tuple[RequestChange, ...], tuple[str, ...]] = ((), ())
+        """The changes of requests that were made, and the recommendations that can't be used."""
 
     def delete_pod(self, given: str) -> None:
         """Delete a pod; its controller creates another one."""
@@ -191,34 +226,80 @@ class _Editor:
 
     def _count_fewer(self, gone: Iterable[PodInfo]) -> None:
         """Let the ReplicaSets of a Deployment want fewer pods."""
-        owners = Counter(owner.name for pod in gone if (owner := controller_of(pod)) is not None)
-        for name, number in owners.items():
-            document = self._draft.snapshot.document(kinds.REPLICA_SET, f"{self._namespace}/{name}")
+        owners = Counter(
+            f"{pod.namespace}/{owner.name}"
+            for pod in gone
+            if (owner := controller_of(pod)) is not None and owner.kind == kinds.REPLICA_SET.kind
+        )
+        for key, number in owners.items():
+            document = self._draft.snapshot.document(kinds.REPLICA_SET, key)
             if document is not None:
                 document["spec"]["replicas"] = max((document["spec"].get("replicas") or 0) - number, 0)
                 self._draft.change(document)
 
     def _add_missing(self, kind: Kind, document: dict[str, Any]) -> str:
         """Add the pods that a workload lacks. Returns what to add to the step if the API server refuses some."""
-        expansion = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room).missing(kind, document)
+        expansion = self._draft.manifests().missing(kind, document)
         self._changed += self._draft.add(expansion)
         refused = expansion.refused_pods
         return f" ({plural(len(refused), 'pod')} refused: {refused[0].message})" if refused else ""
 
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Add objects with the pods of workloads."""
-        documents = list(objects)
-        steps = []
-        for document in documents:
+        """Add objects with the pods of workloads. Workloads that exist are changed."""
+        new, known, steps = list[Mapping[str, Any]](), list[Mapping[str, Any]](), list[str]()
+        for document in objects:
             prefix = (document.get("metadata") or {}).get("generateName")
             named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
             kind, key, _ = identify(named)
-            known = key in self._draft.snapshot.of_kind(kind)
-            steps.append(f"{'change' if known else 'add'} {kind.singular} {key}")
-            if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
-                hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
-                raise QuestionError(f"{kind.singular} {key} exists already{hint}")
-        self._draft.steps += [*steps, *self._create(documents)]
+            exists = key in self._draft.snapshot.of_kind(kind)
+            steps.append(f"{'change' if exists else 'add'} {kind.singular} {key}")
+            (known if exists and kind in {kinds.POD, *WORKLOADS} else new).append(document)
+        not_run = self._create(new) if new else []
+        refused = self._apply(known) if known else []
+        self._draft.steps += [*steps, *refused, *not_run]
+
+    def _apply(self, documents: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Change pods and workloads that exist. Returns which pods the API server refuses."""
+        made = self._draft.manifests()
+        expansion = made.deploy(documents, jobs=False)
+        for refused in expansion.refused:
+            raise QuestionError(f"{refused.what}: {first_line(refused.message)}")
+        return self.roll_out(expansion)
+
+    def roll_out(self, expansion: Expansion) -> list[str]:
+        """Change workloads that exist. Returns which of their pods the API server refuses."""
+        for rollout in expansion.rollouts:
+            old = (self._draft.world.pod(key) for key in rollout.old)
+            self._count_fewer(pod for pod in old if pod is not None)
+        self._changed += self._draft.roll_out(expansion)
+        refused = expansion.refused_pods
+        return [f"({plural(len(refused), 'pod')} refused: {refused[0].message})"] if refused else []
+
+    def change_requests(
+        self, documents: Sequence[Mapping[str, Any]], scale: Sequence[str], only: Container[str] | None
+    ) -> None:
+        """Let the containers of workloads request what is recommended, and times a factor."""
+        if not (documents or scale):
+            return
+        draft, pods = self._draft, self._draft.world.state.objects[kinds.POD]
+        plan = plan_requests(draft.snapshot, pods, documents, scale, self._namespace)
+        made, problems, refused = [], list(plan.problems), list[str]()
+        server = draft.manifests()
+        for change in plan.changes:
+            if only is not None and change.workload not in only:
+                continue
+            try:
+                refused += self.roll_out(server.edit(change.kind, change.after)) if change.text else []
+                made.append(change)
+            except StatusError as error:
+                problems.append(f"{change.workload}: the API server refuses the change: {first_line(error.message)}")
+        if not plan.changes and problems and only is None:
+            more = f", and {len(problems) - 1:,} more" if len(problems) > 1 else ""
+            raise QuestionError(f"{problems[0]}{more}")
+        names = [change.workload for change in made if change.text]
+        draft.steps += [f"change the requests of {listed(names, 3)}"] if names else []
+        draft.steps += refused
+        self.requested = tuple(made), tuple(problems)
 
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
@@ -253,7 +334,7 @@ class _Editor:
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """Add what manifests lead to, as far as it doesn't exist. Returns the rules about nodes that aren't run."""
-        expansion = manifests.Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
+        expansion = self._draft.manifests().expand(documents)
         for document in expansion.objects:
             if identify(document)[0] is kinds.NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = taints_without(document, NOT_READY)

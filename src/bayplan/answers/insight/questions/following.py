@@ -49,11 +49,17 @@ if TYPE_CHECKING:
     from bayplan.core.api.served import Pod
 
 
-def let_controllers_follow(draft: Draft, before: Snapshot, seed: int) -> None:
+def let_controllers_follow(draft: Draft, before: Snapshot) -> None:
     """Change a draft as controllers do after its changes. `before`: the snapshot without them."""
     _evict_from_devices(draft, before)
-    _follow_nodes(draft, before, seed)
-    _use_quotas(draft, before, seed)
+    _follow_nodes(draft, before)
+    _use_quotas(draft, before)
+    if draft.coming and not draft.coming.refused:
+        ended = draft.after(draft.coming.ended(draft.snapshot))
+        known = ended.snapshot.of_kind(POD)
+        _use_quotas(ended, before)
+        new = [ended.snapshot.document(POD, key) for key in ended.snapshot.of_kind(POD) if key not in known]
+        draft.coming.later = [pod for pod in new if pod is not None]
 
 
 # Devices
@@ -102,7 +108,7 @@ class _Evictions:
 # Nodes
 
 
-def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
+def _follow_nodes(draft: Draft, before: Snapshot) -> None:
     """Let DaemonSets get pods on nodes that they run on now, and lose those on nodes where they no longer may stay."""
     old, new = before.of_kind(NODE), draft.snapshot.of_kind(NODE)
     changed = {name: decode(NODE.type, raw) for name, raw in new.items() if old.get(name) is not raw}
@@ -121,7 +127,7 @@ def _follow_nodes(draft: Draft, before: Snapshot, seed: int) -> None:
         draft.remove([pod for node, verdict in verdicts.items() if not verdict.stay for pod in own.get(node, ())])
         wanted = [node for node, verdict in verdicts.items() if verdict.run and node not in own]
         if wanted:
-            draft.add(manifests.Manifests(draft.snapshot, seed, draft.room).daemon_pods(document, wanted))
+            draft.add(draft.manifests().daemon_pods(document, wanted))
 
 
 def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, list[PodInfo]]]:
@@ -144,17 +150,18 @@ def _daemon_pods(snapshot: Snapshot) -> Mapping[tuple[str, str], Mapping[str, li
 # Quotas
 
 
-def _use_quotas(draft: Draft, before: Snapshot, seed: int) -> None:
+def _use_quotas(draft: Draft, before: Snapshot) -> None:
     """Let workloads create the pods that a quota refused before, and allows now."""
     namespaces = {key.partition("/")[0] for key in before.of_kind(RESOURCE_QUOTA)}
     for namespace in sorted(namespaces):
         if not _may_allow_more(before, draft.snapshot, namespace):
             continue
 
-        refused = manifests.Manifests(before, seed)
-        allowed = manifests.Manifests(draft.snapshot, seed, draft.room)
+        refused = manifests.Manifests(before)
+        allowed = draft.manifests()
         for kind, document in list(_workloads(draft.snapshot, namespace)):
-            lacked = refused.missing(kind, document).refused_pods
+            old = before.document(kind, f"{namespace}/{document['metadata']['name']}")
+            lacked = refused.missing(kind, old).refused_pods if old is not None else []
             if lacked:
                 more = allowed.missing(kind, document)
                 more.pods[len(lacked) :] = []

@@ -6,7 +6,8 @@ the world moves there and back. With `--replace-all`, pods give up their nodes i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,9 +20,10 @@ from rich.text import Text
 from bayplan.answers.insight.answers import Progress, listed, plural, silent
 from bayplan.answers.insight.limits import Limits, Room
 from bayplan.answers.insight.questions.comparing import changes_table, summary
-from bayplan.answers.insight.questions.edits import Changes, edited
+from bayplan.answers.insight.questions.edits import Changes, Edited, edited
 from bayplan.answers.insight.questions.new_objects import bind_immediately
 from bayplan.answers.insight.questions.outcomes import (
+    Order,
     OutcomeComparison,
     PodChange,
     after_scheduling,
@@ -30,10 +32,12 @@ from bayplan.answers.insight.questions.outcomes import (
     pending_in,
 )
 from bayplan.answers.insight.questions.replacing import by_workload_in_turn, replace_all, stays
+from bayplan.answers.insight.questions.requests_effect import RequestsEffect
+from bayplan.answers.insight.questions.rolling_out import RolledOut, replace_at_once, roll_out
 from bayplan.answers.insight.questions.utilization import before_and_after
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
-from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +45,20 @@ class WhatIf(OutcomeComparison):
     """How a cluster differs after hypothetical changes.
 
     `steps`: the changes, in the order in which they were made. `emptied`: nodes on which only pods of DaemonSets and
-    static pods are left.
+    static pods are left. `rollouts`: those of the changed workloads. `problems`: recommendations that can't be used.
+    `requests`: what new requests bring; None if none are asked about.
     """
 
     steps: tuple[str, ...]
     emptied: tuple[str, ...] = ()
+    rollouts: tuple[RolledOut, ...] = ()
+    problems: tuple[str, ...] = ()
+    requests: RequestsEffect | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether not all changes of requests were tried alone."""
+        return self.requests is not None and self.requests.interrupted
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md. `summary`: what changes, in one sentence."""
@@ -60,10 +73,14 @@ class WhatIf(OutcomeComparison):
         changed = self.pods if wide else self._changed()
         names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
+        stuck = [Text(str(each), style="bold") for each in self.rollouts if each.stuck]
         return Lines(
             Text(summary(changed, self.pending), style="bold"),
             Text(f"if you {', then '.join(self.steps)}"),
+            *stuck,
             *emptied,
+            *(Text(f"left out: {problem}", style="yellow") for problem in self.problems),
+            *(() if self.requests is None else self.requests.render(0 if wide else self.shown)),
             *changes_table(changed, self.workloads, self.shown, wide=wide),
             Text(),
             before_and_after(self.before, self.after, ("BEFORE", "AFTER")),
@@ -96,26 +113,16 @@ def what_if(
         observe(seen)
 
     before, usage_before = after_scheduling(world, look, progress)
-    now = world.handle.time
-    other.move(edit.snapshot.documents, now)
-    try:
-        for key in edit.new_claims:
-            if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
-                bind_immediately(other, key)
-        left = frozenset(other.state.table.row_of)
-        with other.what_if():
-            if changes.replace_all:
-                replace_all(other)
-            order = partial(by_workload_in_turn, other) if changes.replace_all else None
-            after, usage_after = after_scheduling(other, look, progress, order)
-    finally:
-        if other is world:
-            world.move(snapshot.documents, now)
+    with carried_out(world, other, snapshot, edit, progress) as (rollouts, order):
+        left = frozenset(edit.snapshot.of_kind(NODE))
+        after, usage_after = after_scheduling(other, look, progress, order)
     steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
     pods = compare(before, after)
     return WhatIf(
         steps=steps,
         emptied=tuple(sorted((used[0] - used[1]) & left)),
+        rollouts=tuple(rollouts),
+        problems=edit.problems,
         pods=pods,
         workloads=by_workload(pods, before, after),
         pending=pending_in(after),
@@ -123,6 +130,43 @@ def what_if(
         after=usage_after,
         shown=shown,
     )
+
+
+@contextmanager
+def carried_out(
+    world: World, other: World, snapshot: Snapshot, edit: Edited, progress: Progress = silent
+) -> Iterator[tuple[list[RolledOut], Order | None]]:
+    """Let `other` hold a changed snapshot, with its rollouts carried out and the pending pods as they are.
+
+    Yields the rollouts, and the order in which the pending pods have their turn. `world` holds `snapshot`; if it is
+    `other`, too, it does so again afterwards. Raises Stopped if `progress` does.
+    """
+    now = world.handle.time
+    other.move(edit.snapshot.documents, now)
+    try:
+        for key in edit.new_claims:
+            if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
+                bind_immediately(other, key)
+        with other.what_if():
+            if edit.replaces_all:
+                replace_at_once(other, edit.coming)
+                replace_all(other)
+                yield [], partial(by_workload_in_turn, other)
+            else:
+                yield roll_out(other, edit.coming, progress), None
+    finally:
+        if other is world:
+            world.move(snapshot.documents, now)
+
+
+def changed_snapshot(world: World, snapshot: Snapshot, changes: Changes, seed: int, room: Room) -> Snapshot:
+    """Return a snapshot, which `world` holds, as it is after changes and the rollouts that they lead to.
+
+    Raises QuestionError, LimitError, and Stopped.
+    """
+    edit = edited(world, snapshot, changes, seed, room)
+    with carried_out(world, world, snapshot, edit, room.progress):
+        return edit.snapshot.with_objects(world.changed_objects())
 
 
 def nodes_in_use(world: World) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ with on_use():
     from bayplan.answers.snapshots import archive, exports, lacking
     from bayplan.core.api import kinds
     from bayplan.foundations import manifest_files
+
+if TYPE_CHECKING:
+    from bayplan.core.api.labels import LabelSelector
 
 EXIT_SOME_DO_NOT_FIT = 1
 
@@ -55,7 +58,13 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
     """
     if "-" in files and asked.source.path == "-":
         fail("--from - and --filename -: only one of them can read standard input")
-    namespace = asked.in_namespace
+    yield from manifests_in(files, asked.in_namespace, asked.selector)
+
+
+def manifests_in(
+    files: tuple[str, ...], namespace: str, selector: LabelSelector | None = None
+) -> Iterator[dict[str, Any]]:
+    """Read manifests, those that a selector chooses. Bad input ends the process with one line."""
     empty = True
     try:
         for name in files:
@@ -65,7 +74,7 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
                 if not isinstance(given, dict):
                     fail(f"{where}: {document['kind']}: metadata: expected an object, not {given!r:.40}")
                 metadata = {"namespace": namespace, **given}
-                if asked.selector is not None and not asked.selector.matches(_labels(metadata)):
+                if selector is not None and not selector.matches(_labels(metadata)):
                     continue
                 namespaced = {**document, "metadata": metadata} if _is_namespaced(document) else document
                 yield manifest_files.PlacedDocument(namespaced, where)

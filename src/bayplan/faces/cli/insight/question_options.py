@@ -21,6 +21,7 @@ from bayplan.answers.insight.question_parameters import (
     DURATIONS,
     FILE,
     HISTORY,
+    RECOMMENDATIONS,
     Option,
     Question,
     default_of,
@@ -29,10 +30,10 @@ from bayplan.answers.insight.question_parameters import (
     options_of,
 )
 from bayplan.faces.cli.insight.cluster_options import Command, with_options
-from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind
+from bayplan.faces.cli.shared_options import TABLE_FILE, YAML_FILE, FilesOfKind
 
 _SHARED = {"-n", "-l", "--config"}
-_FILES = {DURATIONS: FilesOfKind("file", ".csv", ".yaml", ".yml", ".json"), HISTORY: FilesOfKind("path", "")}
+_FILES = {DURATIONS: TABLE_FILE, RECOMMENDATIONS: TABLE_FILE, HISTORY: FilesOfKind("path", "")}
 """What options read that is no YAML."""
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from bayplan.answers.insight.asked.scale_up import AskScaleUp
 from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
+from bayplan.faces.cli.insight.files import dollars_in
 from bayplan.faces.cli.insight.fit import documents_in
-from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.insight.question_options import question_options
-from bayplan.foundations.lazy import on_use
-
-with on_use():
-    from bayplan.answers.insight import prices as node_prices
-
 
 EXIT_NOT_ENOUGH = 1
 
@@ -46,18 +39,7 @@ def scale_up(
         selector=asked.labels,
         pools=list(pools),
         most=most,
-        prices=_dollars(prices),
+        prices=dollars_in(prices),
     )
     if not answer(asked, question.ask, doing="Adding nodes", yes=yes).fits:
         raise SystemExit(EXIT_NOT_ENOUGH)
-
-
-def _dollars(file: str | None) -> dict[str, float]:
-    """Read the prices of nodes."""
-    if file is None:
-        return {}
-
-    try:
-        return node_prices.Prices.read(Path(file)).dollars
-    except node_prices.PricesError as error:
-        fail(str(error))
