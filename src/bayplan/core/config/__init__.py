@@ -6,7 +6,7 @@ built yet). Each stage adds its errors to one list. What can't be parsed counts 
 validated. `build_profiles` builds the plugins of a plan (`profiles.py`).
 
 To read or validate more: the field in `types.py`, its values in `validation.py`, what has no effect in
-`ineffective.py`.
+`ineffective.py`. Plugins of other projects are known in `origins.py`, former Policies in `policies.py`.
 
 Other packages use `catalog`, `documents`, `errors`, `loading`, `merging`, `origins`, `planning`, `plugin_files`,
 `profiles`, `types`, `validation`, `wrapping`, `writing`.

@@ -1,6 +1,9 @@
 """The `bayplan` command: argument parsing and printing only.
 
-Commands are imported when they are used, so that help and completion are fast.
+Commands are imported when they are used, so that help and completion are fast. To add one: a file here and its line
+below. The flags of `bayplan run` are in `run_flags.json`. What runs in a cluster is in `templates/`: then run `bayplan
+manifests` for `deploy/` (tests compare them). `ending.py` is how a process with plugins ends, `cluster_detached.py` how
+`bayplan cluster` runs in the background.
 
 Other packages use `run`.
 """
