@@ -50,7 +50,8 @@ path = folder / "a.parquet"
 whole = path.read_bytes()
 begin = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
 for position in range(begin, len(whole)):
-    path.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 3]) + whole[position + 1 :])
+    bit = 0x80 if position % 2 else 1 << position % 3
+    path.write_bytes(whole[:position] + bytes([whole[position] ^ bit]) + whole[position + 1 :])
     try:
         import_trace([path], folder / f"h{position}")
     except HistoryError as error:

@@ -238,7 +238,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if beyond := too_large(file, path):
                 raise HistoryError(f"{path} is no trace: {beyond}")
             yield from enumerate(rows_in(pa, file), start=1)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: of a column's name
         raise HistoryError(f"{path} is truncated or damaged: {error}") from None
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
