@@ -3,9 +3,10 @@
 import pytest
 from tests.support.served_questions import new_pod
 
-from bayplan.answers.insight.durations import ANNOTATION, SOURCES, DurationError, ExpectedRunTimes, run_time_of
+from bayplan.answers.insight.durations import SOURCES, DurationError, ExpectedRunTimes, run_time_of
 from bayplan.answers.insight.durations_file import DurationsFileError, read_durations
 from bayplan.answers.simulation.models.run_times import AtMost, Exactly, Lognormal, Seen
+from bayplan.core.api.durations import EXPECTED_DURATION
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.insight import Snapshot
@@ -26,7 +27,7 @@ def pod_of(name="train-0", *, job="", cron_job="", annotation=None, deadline=Non
             {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": owner, "controller": True}
         ]
     if annotation is not None:
-        metadata["annotations"] = {ANNOTATION: annotation}
+        metadata["annotations"] = {EXPECTED_DURATION: annotation}
     if deadline is not None:
         document["spec"]["activeDeadlineSeconds"] = deadline
     pod = PodInfo.from_raw(encode(document))
@@ -124,7 +125,7 @@ def test_what_cannot_be_read_is_one_line_and_the_next_source_counts():
         "nonsense: exp",
         "job default/c",
     ]
-    assert durations.problems[3].startswith(f"pod default/a-0: annotation {ANNOTATION}: soon is no duration")
+    assert durations.problems[3].startswith(f"pod default/a-0: annotation {EXPECTED_DURATION}: soon is no duration")
     assert list(durations.unused()) == ["durations: job default/b: no pod here belongs to it"]
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.support.served_questions import new_pod, node
 
-from bayplan.answers.insight.durations import ANNOTATION
 from bayplan.answers.insight.questions.starts import setting_of
+from bayplan.core.api.durations import EXPECTED_DURATION
 from bayplan.insight import Foresight, Insight, Snapshot
 
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -19,7 +19,7 @@ def pods(prefix, number, cpu, expected, on=""):
         document["metadata"] |= {
             "uid": f"{prefix}-{each}",
             "creationTimestamp": created,
-            "annotations": {ANNOTATION: expected},
+            "annotations": {EXPECTED_DURATION: expected},
         }
         document["status"] = {"phase": "Pending"}
         if on:

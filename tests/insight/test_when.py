@@ -11,9 +11,9 @@ from tests.support.served_questions import new_pod, node
 
 from bayplan import Plugin
 from bayplan.answers.insight.asked.when import AskWhen, WhenPending
-from bayplan.answers.insight.durations import ANNOTATION
 from bayplan.answers.insight.questions.forecast import NEVER
 from bayplan.answers.insight.questions.starts import StartTimes
+from bayplan.core.api.durations import EXPECTED_DURATION
 from bayplan.faces.cli import main
 from bayplan.insight import Foresight, Insight, QuestionError, Snapshot, Stopped
 
@@ -28,7 +28,7 @@ def pod(name, cpu, *, on="", age=0.0, expected="", job="", priority=0, labels=No
     metadata = document["metadata"]
     metadata |= {"uid": name, "creationTimestamp": began, "labels": labels or {}}
     if expected:
-        metadata["annotations"] = {ANNOTATION: expected}
+        metadata["annotations"] = {EXPECTED_DURATION: expected}
     if job:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": True}
         metadata["ownerReferences"] = [owner]
@@ -278,6 +278,19 @@ def test_a_priority_class_that_pods_cannot_have_is_left_out():
     found = insight_of(node("a", labels={"pool": "web"}), huge, OLD, NEW).when("default/new")
     assert [each.change for each in found.sooner if "huge" in each.change] == []
     assert len(found.sooner) == 3
+
+
+def test_a_redacted_snapshot_has_the_same_answer(tmp_path):
+    told = pod("old", 3, on="a", age=600, expected=SPREAD)
+    bound = pod("new", 2, age=60, activeDeadlineSeconds=600)
+    odd = pod("odd", 1, on="a", expected="as long as Ann says")
+    plain = Snapshot.of([node("a", labels={"pool": "web"}), told, bound, odd], taken=NOW)
+    plain.save(tmp_path / "redacted.snapshot", redact=True)
+    redacted = Snapshot.open(tmp_path / "redacted.snapshot")
+    assert "Ann" not in str(redacted.documents)
+    found = [Insight(each).when_pending(foresight=Foresight(runs=3)) for each in (plain, redacted)]
+    assert [each.start.p50 is not None for each in found[1].pods] == [True]
+    assert found[0].known.sources == found[1].known.sources
 
 
 # The command

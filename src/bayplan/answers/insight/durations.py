@@ -24,8 +24,6 @@ from bayplan.core.api.kinds import JOB
 from bayplan.core.api.times import with_zone
 from bayplan.core.cluster.pod_info import PodInfo
 
-ANNOTATION = "bayplan.dev/expected-duration"
-"""Of pods: how long they run, as in `30m` or `p50=20m,p90=1h`."""
 SOURCES = ("annotation", "durations", "history", "activeDeadlineSeconds")
 """What may say how long a pod runs; the first one that does counts."""
 _MOST = 366 * 86400.0
@@ -125,12 +123,12 @@ class ExpectedRunTimes:
         return None if bound is None else PodDuration(SOURCES[3], AtMost(bound))
 
     def _sources(self, pod: PodInfo) -> Iterator[tuple[str, RunTime]]:
-        text = pod.annotations.get(ANNOTATION)
+        text = pod.annotations.get(texts.EXPECTED_DURATION)
         if text is not None:
             try:
                 yield SOURCES[0], run_time_of(text)
             except DurationError as error:
-                self.problems.append(f"pod {pod.key}: annotation {ANNOTATION}: {error}")
+                self.problems.append(f"pod {pod.key}: annotation {texts.EXPECTED_DURATION}: {error}")
         if self._given and (key := self._given_key(pod)) is not None:
             self._used.add(key)
             yield SOURCES[1], self._given[key]

@@ -115,7 +115,7 @@ CLAIM_STATUSES = each(fields(name=name("podclaim"), resourceClaimName=name("reso
 """`status.resourceClaimStatuses` of pods and PodGroups."""
 
 POD_SPEC = fields(
-    "priority preemptionPolicy hostNetwork hostUsers restartPolicy terminationGracePeriodSeconds",
+    "priority preemptionPolicy hostNetwork hostUsers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds",
     nodeName=name("node"),
     schedulerName=verbatim,
     priorityClassName=name("priorityclass"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.answers.snapshots.redaction.names import Names, Rule
 from bayplan.core.api import volumes
+from bayplan.core.api.durations import EXPECTED_DURATION
 from bayplan.core.api.kinds import KINDS
 from bayplan.core.api.type_table import table
 from bayplan.core.devices.claims import SCHEDULING_GROUP
@@ -254,7 +255,15 @@ def known_annotations(value: Any, names: Names) -> Any:
     return {field: text for field, text in found.items() if text is not None} or None
 
 
+def _duration(value: Any, _: Names) -> Any:
+    """A duration, or quantiles of one: nothing but numbers and their units."""
+    return value if isinstance(value, str) and _DURATION.fullmatch(value) else None
+
+
+_DURATION = re.compile(r"(?:p[59]0=)?[0-9.]+[hms0-9.]*(?:, ?p[59]0=[0-9.]+[hms0-9.]*)?")
+
 _ANNOTATIONS: Mapping[str, Rule] = {
+    EXPECTED_DURATION: _duration,
     volumes.BIND_COMPLETED: constant("yes"),
     volumes.BOUND_BY_CONTROLLER: constant("yes"),
     volumes.MIGRATED_PLUGINS: verbatim,
