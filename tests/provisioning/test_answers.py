@@ -259,7 +259,7 @@ async def test_a_template_may_come_after_its_request(here):
 
 
 async def test_a_class_that_nobody_serves_is_left_alone(here, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "bayplan.running.provisioning.opening")
     await here.story.add_node("a")
     await here.ask("theirs", class_name="check-capacity.autoscaling.x-k8s.io")
     assert await here.conditions("theirs") == {}

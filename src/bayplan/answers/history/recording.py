@@ -27,7 +27,9 @@ from bayplan.answers.history.segments import segments_in
 from bayplan.answers.history.writing import prepare_folder, write_manifest
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED
 from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
-from bayplan.core.api.kinds import CORE_EVENT, Kind
+from bayplan.core.api import kueue
+from bayplan.core.api.kinds import CORE_EVENT, POD_TEMPLATE, Kind
+from bayplan.core.api.provisioning import PROVISIONING_REQUEST
 from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.file_lock import AlreadyLocked, locked
 from bayplan.running.client.client import Client
@@ -36,8 +38,8 @@ from bayplan.running.client.list_watch import RequestError
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-KINDS = tuple(kind for kind in FOLLOWED if kind is not CORE_EVENT)
-"""What is recorded: what a snapshot has, but for events and leases."""
+KINDS = tuple(kind for kind in FOLLOWED if kind not in {CORE_EVENT, POD_TEMPLATE, PROVISIONING_REQUEST, *kueue.NAMES})
+"""What is recorded: what a snapshot has, but for events, leases, and what queues ask and say."""
 
 
 @dataclass(frozen=True, slots=True)
