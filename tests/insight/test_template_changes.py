@@ -75,7 +75,8 @@ SURGE, NO_SURGE = {"surge": 1, "unavailable": 0}, {"surge": 0, "unavailable": 1}
         ),
         "the last pod needs no surge": (deployed(**NO_SURGE), "2", TOLERATE + REPLACES),
         "the quota leaves no room for the surge": ([*deployed(**SURGE), quota(1)], "4", None),
-        "the quota leaves room": ([*deployed(**SURGE), quota(2)], "4", TOLERATE + REPLACES),
+        "the pod that doesn't run stays, and the quota counts it": ([*deployed(**SURGE), quota(2)], "4", None),
+        "the quota leaves room": ([*deployed(**SURGE), quota(3)], "4", TOLERATE + REPLACES),
         "old pods go first": ([*deployed(**NO_SURGE), quota(2)], "4", TOLERATE + REPLACES),
         "a ReplicaSet replaces no pods": (
             [workload("ReplicaSet", replicas=2), pod("web-1", "ReplicaSet", "a"), pod("web-2", "ReplicaSet")],
