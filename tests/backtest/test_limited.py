@@ -25,7 +25,7 @@ PLUGINS = {
     ),
     "takes all memory": (
         f"{_HEAD}taken = []\n    while True: taken.append(bytearray(2**20))\n",
-        "(MemoryError|has not returned)",
+        "(MemoryError|has not returned|needs more than 256 MiB)",
     ),
     "ends the process": (f"{_HEAD}import os; os._exit(0)\n", "the process with the candidate's plugins was ended"),
 }

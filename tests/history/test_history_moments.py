@@ -15,7 +15,7 @@ from bayplan.answers.history.following import Following
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.writing import write_history
-from bayplan.answers.moments.steps import Step, What
+from bayplan.answers.moments.steps import Step, StepKind
 from bayplan.core.api.kinds import NODE, POD
 
 
@@ -97,11 +97,11 @@ def test_objects_that_stay_are_the_same_bytes(sample):
 
 def test_steps_of_a_small_history(small):
     assert [(step.number, step.what, step.subject, step.node, step.message) for step in small.steps] == [
-        (1, What.ARRIVED, "default/new", "", ""),
-        (2, What.PLACED, "default/new", "b", ""),
-        (3, What.NODE_CHANGED, "a", "", ""),
-        (4, What.ENDED, "default/new", "b", "Succeeded"),
-        (5, What.NODE_WENT, "a", "", ""),
+        (1, StepKind.ARRIVED, "default/new", "", ""),
+        (2, StepKind.PLACED, "default/new", "b", ""),
+        (3, StepKind.NODE_CHANGED, "a", "", ""),
+        (4, StepKind.ENDED, "default/new", "b", "Succeeded"),
+        (5, StepKind.NODE_WENT, "a", "", ""),
     ]
     found = [(sorted(small.snapshot(n).of_kind(NODE)), placed(small.snapshot(n))) for n in range(6)]
     old = {"default/old": "a"}
@@ -158,7 +158,7 @@ def test_change_of_a_pod_is_no_step_and_keeps_its_node(tmp_path):
         yield from following.put(NODE, node("b"), at(4))
 
     moments = moments_of(tmp_path / "h", changes())
-    assert [step.what for step in moments.steps] == [What.ARRIVED, What.PLACED, What.NODE_CAME]
+    assert [step.what for step in moments.steps] == [StepKind.ARRIVED, StepKind.PLACED, StepKind.NODE_CAME]
     changed = moments.snapshot(2).document(POD, "default/web")
     assert (changed["metadata"]["labels"], changed["spec"]["nodeName"]) == ({"app": "other"}, "a")
     assert changed["metadata"]["creationTimestamp"] == "2026-03-02T07:59:00Z"
@@ -173,7 +173,7 @@ def test_events_about_unknown_pods_change_nothing(tmp_path):
     ended = [replace_row(change, uid="another") for change in following.removed(POD, "default/web", at(3))]
     lost = [replace_row(change, name="never-seen") for change in bound]
     moments = moments_of(tmp_path / "h", [*known, *other, *ended, *lost])
-    assert [step.what for step in moments.steps] == [What.ARRIVED]
+    assert [step.what for step in moments.steps] == [StepKind.ARRIVED]
     assert list(moments.snapshot(1).of_kind(POD)) == ["default/web"]
 
 
@@ -193,7 +193,7 @@ def test_evictions_are_told_from_ends(tmp_path):
 
     moments = moments_of(tmp_path / "h", changes())
     ends = {step.subject: (step.what, step.node) for step in moments.steps if step.time == at(2)}
-    assert ends == {"default/one": (What.EVICTED, "a"), "default/two": (What.ENDED, "a")}
+    assert ends == {"default/one": (StepKind.EVICTED, "a"), "default/two": (StepKind.ENDED, "a")}
 
 
 def test_progress_can_end_a_snapshot(sample, monkeypatch):
@@ -211,6 +211,6 @@ def test_progress_can_end_a_snapshot(sample, monkeypatch):
 
 
 def test_step_says_whether_it_is_about_a_node():
-    step = Step(1, BEGIN, What.NODE_CAME, "a")
+    step = Step(1, BEGIN, StepKind.NODE_CAME, "a")
     assert step.about_node
-    assert not replace(step, what=What.PLACED).about_node
+    assert not replace(step, what=StepKind.PLACED).about_node

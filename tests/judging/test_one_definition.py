@@ -17,7 +17,7 @@ from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.running import SimulatedScheduler
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.insight.prices import Prices
-from bayplan.answers.moments.steps import Step, What
+from bayplan.answers.moments.steps import Step, StepKind
 from bayplan.answers.shadow.comparisons import ShadowCause
 from bayplan.answers.shadow.shadow import Shadow
 from bayplan.answers.simulation.world import World
@@ -116,7 +116,7 @@ def test_shadow_finds_the_same_decisions_equal(seed):
             step.subject: next_difference(world_at(moments, SAME, step.number - 1), moments, step.number - 1).step
             == step.number
             for step in moments.steps
-            if step.what is What.PLACED and step.subject in found
+            if step.what is StepKind.PLACED and step.subject in found
         }
         assert judged == {key: not each.equal for key, each in found.items()}
         assert not [each for each in found.values() if each.cause is ShadowCause.UNKNOWN]

@@ -23,7 +23,7 @@ from bayplan.answers.backtest.sample import write_sample
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.core.config import PluginLoadError
 from bayplan.core.config.plugin_files import load_plugins
-from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
+from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_compared
 from bayplan.testing import BrokenContract, check_contract, make_node, make_pod
 from bayplan.testing.in_memory import load
 from bayplan_devcluster.apiserver import ApiServer
@@ -334,7 +334,7 @@ async def test_shadow_with_a_broken_plugin_goes_on(tmp_path, capsys, caplog, nam
         load(server, make_node("a", cpu="4"), make_node("b", cpu="8"))
         (tmp_path / "kubeconfig").write_text(server.kubeconfig())
         options = ShadowOptions(kubeconfig=str(tmp_path / "kubeconfig"), output="lines", every=True, decisions=2)
-        run = ShadowRun(read_contenders((), (), (str(path),), None), options)
+        run = ShadowRun(read_compared((), (), (str(path),), None), options)
         running = asyncio.create_task(run.run())
         seen = await until(lambda: re.search(".*Comparing.*", capsys.readouterr().err, re.DOTALL))
         for pod in ("one", "two"):

@@ -31,7 +31,7 @@ class World(FullCluster):
         plain, seed = profiles(self.state)[name], self.rng.random()
         alone = decide(plain, self.state, pod, random.Random(seed))
         shared = decide(self.profiles[name], self.state, pod, random.Random(seed), start=self.sharing[name].start)
-        assert told(shared) == told(alone)
+        assert describe_decision(shared) == describe_decision(alone)
         assert shared.outcome is not Outcome.ERROR
         if shared.node:
             self.state.nominations.remove(pod.uid)
@@ -44,7 +44,7 @@ class World(FullCluster):
         return shared
 
 
-def told(decision):
+def describe_decision(decision):
     victims = [victim.name for victim in decision.victims]
     blamed = None if decision.node else sorted(decision.diagnosis.unschedulable_plugins)
     return decision.outcome, decision.node, decision.nominated_node, victims, decision.message, blamed

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.answers.backtest.settings import with_settings
-from bayplan.answers.moments.steps import What
+from bayplan.answers.moments.steps import StepKind
 from bayplan.answers.replay import cursor
 from bayplan.answers.replay.candidates import OtherPolicy
 from bayplan.answers.replay.moments import decisions_of, snapshot_at, snapshot_at_end
@@ -88,12 +88,12 @@ def test_a_step_shares_what_stays(moments):
 
 def test_steps_name_what_was_decided(moments):
     assert [(step.number, step.what, step.subject, step.node) for step in moments.steps if step.number in {6, 7}] == [
-        (6, What.PLACED, "default/batch-7d8bb84dbf-lsttx", "node-1"),
-        (7, What.NOT_PLACED, "default/urgent", ""),
-        (7, What.EVICTED, "default/batch-7d8bb84dbf-k9jgk", "node-1"),
-        (7, What.EVICTED, "default/batch-7d8bb84dbf-lsttx", "node-1"),
+        (6, StepKind.PLACED, "default/batch-7d8bb84dbf-lsttx", "node-1"),
+        (7, StepKind.NOT_PLACED, "default/urgent", ""),
+        (7, StepKind.EVICTED, "default/batch-7d8bb84dbf-k9jgk", "node-1"),
+        (7, StepKind.EVICTED, "default/batch-7d8bb84dbf-lsttx", "node-1"),
     ]
-    told = {step.number: step.message for step in moments.steps if step.what is What.NOT_PLACED}
+    told = {step.number: step.message for step in moments.steps if step.what is StepKind.NOT_PLACED}
     assert told[7].endswith("2 Insufficient cpu.; it preempts 2 pods on node node-1")
 
 
@@ -177,7 +177,7 @@ def test_runs_follow_each_other(tmp_path):
     moments = RecordingMoments(Recording.runs(tmp_path))
     try:
         assert len(moments) == 26
-        assert [step.number for step in moments.steps if step.what is What.EVICTED] == [7, 7, 20, 20]
+        assert [step.number for step in moments.steps if step.what is StepKind.EVICTED] == [7, 7, 20, 20]
         assert moments.snapshot(13).documents == moments.snapshot(0).documents
         assert moments.snapshot(20).documents == moments.snapshot(7).documents
         same = other_policy(moments.policy, None, ())

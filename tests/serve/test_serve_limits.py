@@ -154,6 +154,7 @@ def configuration(profiles):
         "a configuration of 0.6 MB": ("diff", lambda: {"configuration": configuration(3500)}),
     },
 )
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may end in hypothesis' GC callback
 async def test_large_question_ends_at_the_limit_or_when_its_client_is_gone(question, body):
     """CPU is measured, so that a busy machine changes little. 6 s are for the client, and for what can't be ended.
 

@@ -114,7 +114,7 @@ def conditions(here):
     return {each.get("reason") for patch in patches for each in patch["status"].get("conditions") or ()}
 
 
-def told(plugins, *names):
+def describe_decision(plugins, *names):
     """What has become of these pods in a cluster of two nodes once everything has settled."""
 
     async def story():
@@ -146,7 +146,7 @@ def told(plugins, *names):
 )  # fmt: skip
 def test_failure_of_a_plugin_fails_the_attempt(plugin, behave, caplog):
     broken = plugin(behave)
-    here = told([broken], "unlucky", "lucky")
+    here = describe_decision([broken], "unlucky", "lucky")
     assert set(here.nodes()) == {"unlucky", "lucky"}
     assert broken.times == 2
     failure, *_ = notes(here, "FailedScheduling")
@@ -156,7 +156,7 @@ def test_failure_of_a_plugin_fails_the_attempt(plugin, behave, caplog):
 
 
 def test_failure_in_post_bind_is_logged_only(caplog):
-    here = told([BrokenPostBind(breaks)], "unlucky")
+    here = describe_decision([BrokenPostBind(breaks)], "unlucky")
     assert set(here.nodes()) == {"unlucky"}
     assert notes(here, "Scheduled")
     assert "(pod default/unlucky, which is bound)" in caplog.text
@@ -166,7 +166,7 @@ def test_failure_in_post_bind_is_logged_only(caplog):
 def test_plugin_that_always_fails_blocks_only_its_pods():
     broken = BrokenFilter(breaks)
     broken.times = -(10**6)
-    here = told([broken], "unlucky", "lucky")
+    here = describe_decision([broken], "unlucky", "lucky")
     assert broken.times > 3 - 10**6
     assert set(here.nodes()) == {"lucky"}
     assert "Broken" in here.reasons()["unlucky"]

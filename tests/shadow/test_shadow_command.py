@@ -19,7 +19,7 @@ from tests.support.commands import bayplan
 
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.core.api.kinds import POD
-from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
+from bayplan.faces.cli.shadow_running import ShadowOptions, ShadowRun, read_compared
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
@@ -189,7 +189,7 @@ async def test_metrics_and_json_lines(server, tmp_path):
 async def test_a_scheduler_that_decides_nothing_is_reported(server, tmp_path, capsys, caplog):
     load(server, make_pod("waits", scheduler_name="other"))
     options = ShadowOptions(kubeconfig=str(tmp_path / "kubeconfig"), output="lines", silence=0.2, duration=0.6)
-    run = ShadowRun(read_contenders(["typo"], (), (), None), options)
+    run = ShadowRun(read_compared(["typo"], (), (), None), options)
     await asyncio.wait_for(run.run(), 40)
     out, err = capsys.readouterr()
     (started,) = err.splitlines()

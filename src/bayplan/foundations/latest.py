@@ -12,7 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Latest(OrderedDict[K, V]):
+class LruDict(OrderedDict[K, V]):
     """A mapping of at most `capacity` entries, in the order of their last use: a new one replaces the first.
 
     Storing an entry and `use` count as uses; the other ways to read don't.

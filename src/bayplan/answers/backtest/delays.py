@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from bayplan.answers.simulation.quantiles import DurationSketch
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _AT_ONCE = 1.0
 """A pod that got its node before the shortest backoff was over was placed by its first attempt."""
@@ -30,7 +30,7 @@ class RecordedDelays:
 
     def __init__(self) -> None:
         self._waits = DurationSketch()
-        self._terminations: Latest[str, deque[float]] = Latest(_MOST)
+        self._terminations: LruDict[str, deque[float]] = LruDict(_MOST)
         self._replacements: deque[float] = deque(maxlen=_KEPT)
 
     def waited(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from bayplan.answers.backtest.seen import SeenHistory
 from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.insight.answers import listed, plural
 from bayplan.answers.judging.judgement import Judgement
-from bayplan.answers.moments.steps import NextDifference, Step, What
+from bayplan.answers.moments.steps import NextDifference, Step, StepKind
 from bayplan.answers.simulation.world import World
 
 
@@ -28,7 +28,7 @@ def next_difference(
     for step in seen:
         if enough():
             return NextDifference(None, step.number - 1, skipped=skipped)
-        skipped += step.what is What.PLACED and not has_profile(world, step)
+        skipped += step.what is StepKind.PLACED and not has_profile(world, step)
         pod = seen.asked(step)
         if pod is not None and not (judged := seen.judge(pod, step.node)).equal:
             return NextDifference(step.number, step.number - 1, _text(world, judged), skipped)

@@ -17,7 +17,7 @@ from bayplan.answers.simulation.meter import Size
 from bayplan.answers.simulation.owners import alike, belongs_to, owners_of
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 Slot = tuple[str, ...]
 """What a pod fills: pods with the same slot can replace each other."""
@@ -135,7 +135,7 @@ class RecordedNeeds:
         """The candidates that have ended."""
         self._open: dict[Slot, deque[_Victim]] = {}
         """Victims that nothing has replaced yet."""
-        self._runs: Latest[str, deque[float]] = Latest(_MOST)
+        self._runs: LruDict[str, deque[float]] = LruDict(_MOST)
         self._victims: dict[str, _Victim] = {}
         self._replaced: dict[str, str] = {}
         """By the uid of a replacement, the uid of the victim."""

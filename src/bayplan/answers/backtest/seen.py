@@ -9,7 +9,7 @@ from bayplan.answers.history.moments import RecordedChange
 from bayplan.answers.judging.judgement import Judgement
 from bayplan.answers.judging.order import AHEAD, NearBindings, SeenBinding, SeenEvent
 from bayplan.answers.judging.placements import SeenPlacements
-from bayplan.answers.moments.steps import Step, What
+from bayplan.answers.moments.steps import Step, StepKind
 from bayplan.answers.simulation.world import World
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -27,7 +27,7 @@ class SeenHistory:
         self._world = world
         self._begin = begin
         self._latest = self.seconds(before[-1]) if before else 0.0
-        arrived = [step.uid for step in before if step.what is What.ARRIVED]
+        arrived = [step.uid for step in before if step.what is StepKind.ARRIVED]
         self._near = NearBindings(changes, self._read, {uid: place for place, uid in enumerate(arrived, 1)})
         self._near.add_seen(self._binding(step) for step in before if self._is_near(step))
         self._placements = SeenPlacements(world, self._near)
@@ -51,7 +51,7 @@ class SeenHistory:
 
     def asked(self, step: Step) -> PodInfo | None:
         """Return the pod to ask about; None where the world's scheduler can't decide as the other did."""
-        return self._placements.asked(step.subject, step.uid, step.node) if step.what is What.PLACED else None
+        return self._placements.asked(step.subject, step.uid, step.node) if step.what is StepKind.PLACED else None
 
     def judge(self, pod: PodInfo, node: str) -> Judgement:
         """Judge the node that a pod has got; the decision has the scores by plugin. Nothing changes."""
@@ -62,11 +62,11 @@ class SeenHistory:
             return SeenEvent(self._latest)
         self._latest = self.seconds(change)
         match change.what:
-            case What.PLACED:
+            case StepKind.PLACED:
                 return SeenEvent(self._latest, binding=self._binding(change))
-            case What.ARRIVED:
+            case StepKind.ARRIVED:
                 return SeenEvent(self._latest, arrived=change.uid)
-            case What.ENDED | What.EVICTED:
+            case StepKind.ENDED | StepKind.EVICTED:
                 return SeenEvent(self._latest, gone=change.uid)
         return SeenEvent(self._latest)
 
@@ -74,4 +74,4 @@ class SeenHistory:
         return SeenBinding(self.seconds(step), step.subject, step.uid, step.node)
 
     def _is_near(self, step: Step) -> bool:
-        return step.what is What.PLACED and self.seconds(step) >= self._latest - AHEAD
+        return step.what is StepKind.PLACED and self.seconds(step) >= self._latest - AHEAD

@@ -12,7 +12,7 @@ from operator import attrgetter
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.states import Change, State, Version, apply, copy_of, state_at_begin, steps_and_changes
 from bayplan.answers.moments.moments import Progress
-from bayplan.answers.moments.steps import Step, What
+from bayplan.answers.moments.steps import Step, StepKind
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.snapshot import Snapshot, frozen
 from bayplan.core.api.kinds import Kind
@@ -76,7 +76,7 @@ class HistoryMoments:
 
     def _notes(self) -> tuple[str, ...]:
         history = self.history
-        placed = not history.synthetic or any(step.what is What.PLACED for step in self.steps)
+        placed = not history.synthetic or any(step.what is StepKind.PLACED for step in self.steps)
         return (*map(str, history.gaps), *history.notes, *(() if placed else (_UNPLACED,)), *history.problems)
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from bayplan.answers.simulation.owners import alike
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _MOST = 10_000
 """How many groups are kept: those whose pods ended last."""
@@ -30,7 +30,7 @@ _KEPT = 200
 
 def run_times_seen(history: History) -> dict[str, list[float]]:
     """Return the seconds that pods ran, by the groups of `alike`. Memory: what exists, and what is returned."""
-    found: Latest[str, deque[float]] = Latest(_MOST)
+    found: LruDict[str, deque[float]] = LruDict(_MOST)
     for document, seconds in _ends(history):
         try:
             pod = PodInfo.from_raw(encode(document))

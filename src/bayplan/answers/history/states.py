@@ -11,7 +11,7 @@ from bayplan.answers.history.documents import identified, on_node
 from bayplan.answers.history.ends import DISRUPTIONS
 from bayplan.answers.history.following import kind_of
 from bayplan.answers.history.format import Row
-from bayplan.answers.moments.steps import Step, What
+from bayplan.answers.moments.steps import Step, StepKind
 from bayplan.answers.snapshots.documents import stored
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.core.api.objects import encode
@@ -132,12 +132,14 @@ def _step(number: int, row: Row, change: Change, state: State) -> Step | None:
         if version is None:
             evicted = row.reason in DISRUPTIONS
             node = "" if known is None else known.node
-            what = What.EVICTED if evicted else What.ENDED
+            what = StepKind.EVICTED if evicted else StepKind.ENDED
             return Step(number, row.time_utc, what, key, node, row.reason, row.uid)
         if row.event == columns.POD_BOUND:
-            return Step(number, row.time_utc, What.PLACED, key, row.node, uid=row.uid)
-        return Step(number, row.time_utc, What.ARRIVED, key, uid=row.uid) if row.event == columns.POD_ARRIVED else None
+            return Step(number, row.time_utc, StepKind.PLACED, key, row.node, uid=row.uid)
+        return (
+            Step(number, row.time_utc, StepKind.ARRIVED, key, uid=row.uid) if row.event == columns.POD_ARRIVED else None
+        )
     if kind is NODE:
-        what = What.NODE_WENT if version is None else What.NODE_CAME if known is None else What.NODE_CHANGED
+        what = StepKind.NODE_WENT if version is None else StepKind.NODE_CAME if known is None else StepKind.NODE_CHANGED
         return Step(number, row.time_utc, what, key)
     return None

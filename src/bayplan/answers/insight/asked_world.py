@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
-from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.insight.limits import AdditionLimit, Limits
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import Snapshot
 from bayplan.answers.snapshots.usable import UsableObjects, without
@@ -70,7 +70,7 @@ class AskedWorld:
         return [*self._usable.problems, *self.world.problems]
 
     def _manifests(self, progress: Progress = silent) -> Manifests:
-        return manifests.Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+        return manifests.Manifests(self.snapshot, self.seed, AdditionLimit(self.limits, progress))
 
     @property
     def _trials(self) -> FurtherTrials:

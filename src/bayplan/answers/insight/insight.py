@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, plural, silent
 from bayplan.answers.insight.asked_world import AskedWorld
-from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, Room
+from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, AdditionLimit
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.answers.simulation.world import World
@@ -369,7 +369,7 @@ class Insight(AskedWorld):
     def changed(self, changes: Changes, *, progress: Progress = silent) -> Insight:
         """Return an Insight about this cluster after changes, with their rollouts. Raises QuestionError and Stopped."""
         self.world.reset()
-        other, room = self.renewed(), Room(self.limits, progress)
+        other, room = self.renewed(), AdditionLimit(self.limits, progress)
         other.move(what_if.changed_snapshot(self.world, self.snapshot, changes, self.seed, room))
         return other
 

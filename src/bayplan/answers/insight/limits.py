@@ -1,7 +1,7 @@
 """What one question may add to a cluster, so that a link or a typo doesn't take the machine.
 
-A question counts in a `Room` what it is going to create, before it creates it. Long loops call its `progress`, through
-which the caller ends a question (`Stopped`).
+A question counts in an `AdditionLimit` what it is going to create, before it creates it. Long loops call its
+`progress`, through which the caller ends a question (`Stopped`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LARGEST_POOL = 5000
 
 
 @dataclass(slots=True)
-class Room:
+class AdditionLimit:
     """What one question has added so far. It is asked before anything is created."""
 
     limits: Limits = field(default_factory=Limits)

@@ -15,7 +15,7 @@ import msgspec
 
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.custom_workloads import children, has_pods, header_of, rules_not_run
-from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.limits import AdditionLimit
 from bayplan.answers.insight.owners import WORKLOADS, newest_revision
 from bayplan.answers.insight.redeployment import Redeployment, redeployment
 from bayplan.answers.snapshots import SnapshotError
@@ -45,9 +45,9 @@ class Manifests:
     `room`: what may be created. Its LimitError ends an expansion.
     """
 
-    def __init__(self, snapshot: Snapshot, seed: int = 0, room: Room | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, seed: int = 0, room: AdditionLimit | None = None) -> None:
         self._snapshot = snapshot
-        self._room = room or Room()
+        self._room = room or AdditionLimit()
         self._objects = Objects(snapshot, seed)
         self._deploying = False
         self._jobs = True

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class What(StrEnum):
+class StepKind(StrEnum):
     """What happened in a step."""
 
     ARRIVED = "arrived"
@@ -33,7 +33,7 @@ class Step:
 
     number: int
     time: datetime
-    what: What
+    what: StepKind
     subject: str
     node: str = ""
     message: str = ""
@@ -42,7 +42,7 @@ class Step:
     @property
     def about_node(self) -> bool:
         """Whether the subject is a node."""
-        return self.what in {What.NODE_CAME, What.NODE_CHANGED, What.NODE_WENT}
+        return self.what in {StepKind.NODE_CAME, StepKind.NODE_CHANGED, StepKind.NODE_WENT}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import datetime
 from bayplan.answers.insight.answers import Progress, silent
 from bayplan.answers.judging.judge import Judge
 from bayplan.answers.replay.policies import Policy
-from bayplan.answers.replay.replay import Moment, told
+from bayplan.answers.replay.replay import Moment, describe_decision
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.profile import Profile
 from bayplan.core.framework.status import PluginError
@@ -138,5 +138,7 @@ class OtherPolicy:
         if len(found.differences) < MOST_KEPT:
             other = f"node {node}" if node else f"{decision.outcome.value}: {decision.message}"
             found.differences.append(
-                OtherDecision(moment.number, moment.time, before.key, told(before, moment.preemptions), other)
+                OtherDecision(
+                    moment.number, moment.time, before.key, describe_decision(before, moment.preemptions), other
+                )
             )

@@ -13,7 +13,7 @@ from bayplan.answers.replay.moments import SnapshotMaker
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.replay import Moment
 from bayplan.answers.snapshots import Snapshot
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 from bayplan.running.recording.files import Recording, RecordingError
 
 KEPT, BEFORE = 40, 20
@@ -29,7 +29,7 @@ class ReplayCursor:
         self._recording = recording
         self._policy = policy
         self._maker = SnapshotMaker()
-        self._kept: Latest[int, Snapshot] = Latest(KEPT)
+        self._kept: LruDict[int, Snapshot] = LruDict(KEPT)
         self._pass: _Pass | None = None
 
     def before(self, number: int, segment: int, progress: Callable[[str], None] = lambda _: None) -> Snapshot:
@@ -66,7 +66,7 @@ class _Pass:
     """One replay from the begin of a segment, in a thread of its own."""
 
     def __init__(
-        self, recording: Recording, policy: Policy, maker: SnapshotMaker, kept: Latest[int, Snapshot], segment: int
+        self, recording: Recording, policy: Policy, maker: SnapshotMaker, kept: LruDict[int, Snapshot], segment: int
     ) -> None:
         self.problem = ""
         self._recording = recording

@@ -13,7 +13,7 @@ from rich.text import Text
 from bayplan.answers.insight.answers import Answer
 from bayplan.answers.replay.candidates import OtherDecisions
 from bayplan.answers.replay.moments import RecordedDecision
-from bayplan.answers.replay.replay import Replayed, told
+from bayplan.answers.replay.replay import Replayed, describe_decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,10 @@ class StoppedBefore(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """See Answer."""
-        return [{"pod": each.key, "decided": told(each, self.decided.preemptions)} for each in self.decided.pods]
+        return [
+            {"pod": each.key, "decided": describe_decision(each, self.decided.preemptions)}
+            for each in self.decided.pods
+        ]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """See Answer."""

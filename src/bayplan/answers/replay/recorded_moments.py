@@ -11,13 +11,13 @@ from operator import attrgetter
 import msgspec
 
 from bayplan.answers.moments.moments import Progress
-from bayplan.answers.moments.steps import NextDifference, Step, What
+from bayplan.answers.moments.steps import NextDifference, Step, StepKind
 from bayplan.answers.replay.candidates import OtherPolicy
 from bayplan.answers.replay.cursor import ReplayCursor
 from bayplan.answers.replay.moments import RecordedDecision, decisions_and_reports, uid_of
 from bayplan.answers.replay.policies import Policy, recorded_policy
 from bayplan.answers.replay.recorded_plugins import NamedPlugins
-from bayplan.answers.replay.replay import Moment, told
+from bayplan.answers.replay.replay import Moment, describe_decision
 from bayplan.answers.snapshots import Snapshot, SnapshotError
 from bayplan.core.api.kinds import NODE, POD, kind_of
 from bayplan.running.recording import entries
@@ -168,13 +168,15 @@ class _Reader:
         keys |= {pod.uid: pod.key for pod in decided.pods}
         for pod in decided.pods:
             if pod.node:
-                yield Step(number, decided.time, What.PLACED, pod.key, pod.node)
+                yield Step(number, decided.time, StepKind.PLACED, pod.key, pod.node)
             else:
-                yield Step(number, decided.time, What.NOT_PLACED, pod.key, "", told(pod, decided.preemptions))
+                yield Step(
+                    number, decided.time, StepKind.NOT_PLACED, pod.key, "", describe_decision(pod, decided.preemptions)
+                )
         for uid, node, victims in decided.preemptions:
             for victim in victims:
                 key = keys.get(victim, victim)
-                yield Step(number, decided.time, What.EVICTED, key, node, f"by {keys.get(uid, uid)}")
+                yield Step(number, decided.time, StepKind.EVICTED, key, node, f"by {keys.get(uid, uid)}")
 
     def _checkpoint(self, checkpoint: entries.Checkpoint) -> None:
         self._keys |= {each.uid: each.key for each in checkpoint.placed}
@@ -188,5 +190,5 @@ class _Reader:
         elif kind is NODE and (change.key in self._nodes) is (change.raw is None):
             self._nodes ^= {change.key}
             if self._decided:
-                what = What.NODE_WENT if change.raw is None else What.NODE_CAME
+                what = StepKind.NODE_WENT if change.raw is None else StepKind.NODE_CAME
                 yield Step(len(self._decisions), time, what, change.key)

@@ -207,8 +207,8 @@ class Replay:
             found.decisions,
             found.ended or self.recording.moment(0.0),
             (one or other or PodDecided("", "?", "", "", "")).key,
-            told(one, entry.preemptions),
-            told(other, replayed[2]),
+            describe_decision(one, entry.preemptions),
+            describe_decision(other, replayed[2]),
         )
 
     def _other_turn(self, found: Replayed, entry: Popped, popped: QueuedPod | None) -> ReplayDifference:
@@ -253,7 +253,9 @@ def _first(decisions: tuple[PodDecided, ...]) -> PodDecided | None:
     return decisions[0] if decisions else None
 
 
-def told(decision: PodDecided | None, preemptions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> str:
+def describe_decision(
+    decision: PodDecided | None, preemptions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+) -> str:
     """What was decided, in one line."""
     if decision is None:
         return "nothing was decided"

@@ -34,7 +34,7 @@ def unsaid(_: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedMoment:
+class DecisionSelector:
     """Which moment is meant: the last one before `until` at which `pod` was decided about, or evicted."""
 
     until: str | None = None
@@ -63,7 +63,7 @@ def time_in(recording: Recording, text: str, option: str) -> datetime:
 
 
 def find(
-    runs: Sequence[Recording], wanted: WantedMoment, warn: Warn = unsaid, progress: Progress = silent
+    runs: Sequence[Recording], wanted: DecisionSelector, warn: Warn = unsaid, progress: Progress = silent
 ) -> RecordedDecision:
     """The decision that is meant. Raises MomentError if the recording has none.
 
@@ -96,7 +96,9 @@ def find(
     return found
 
 
-def _without(runs: Sequence[Recording], wanted: WantedMoment, until: datetime | None, last: RecordedDecision) -> str:
+def _without(
+    runs: Sequence[Recording], wanted: DecisionSelector, until: datetime | None, last: RecordedDecision
+) -> str:
     """Why there is no such decision."""
     what, when = "no decision", "" if until is None else f" before {until:%Y-%m-%d %H:%M:%S} UTC"
     if wanted.pod:

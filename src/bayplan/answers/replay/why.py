@@ -20,8 +20,8 @@ from bayplan.answers.replay.evictions import EvictionsFor
 from bayplan.answers.replay.explaining import ExplainedDecision
 from bayplan.answers.replay.moments import PodNames, RecordedDecision, decisions_of
 from bayplan.answers.replay.policies import Policy
-from bayplan.answers.replay.replay import told
-from bayplan.answers.replay.wanted import MomentError, WantedMoment, find, stop_before
+from bayplan.answers.replay.replay import describe_decision
+from bayplan.answers.replay.wanted import DecisionSelector, MomentError, find, stop_before
 from bayplan.running.recording.files import Recording
 
 BEFORE = "As the cluster was just before:"
@@ -79,7 +79,7 @@ class Moves(Answer):
                 if one is not None and one.node:
                     placements.append(RecordedPlacement(decided.number, decided.time, pod, one.node))
         if not placements:
-            find(runs, WantedMoment(pod=pod), progress=progress)  # raises if there is no decision at all
+            find(runs, DecisionSelector(pod=pod), progress=progress)  # raises if there is no decision at all
             raise MomentError(f"pod {pod} was never placed; without --moved, the answer says why")
         return cls(tuple(placements))
 
@@ -149,7 +149,7 @@ def _told(decided: RecordedDecision, pod: str, asked: str, names: PodNames, evic
         more = f", with {_pods(others)}," if others else ""
         yield f"pod {pod} was evicted from node {decided.node_for(one.uid)}{more} to make room for pod {asked}"
     yield f"at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC (decision {decided.number:,}), it was decided about pod {asked}:"
-    yield f"  {told(one, decided.preemptions)}{f' ({listed(victims)})' if victims else ''}"
+    yield f"  {describe_decision(one, decided.preemptions)}{f' ({listed(victims)})' if victims else ''}"
     if one is None:
         return
     begin = "to get there, it" if one.node else "before, it had"

@@ -11,7 +11,7 @@ from lightkube.models.core_v1 import PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 CAPACITY = 500
 """The number of specs that are known."""
@@ -23,7 +23,7 @@ class PodDecoder:
     """Decodes versions of pods as `PodInfo.from_raw` does, but pods with equal specs share what is read of them."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self._known: Latest[bytes, PodInfo] = Latest(capacity)
+        self._known: LruDict[bytes, PodInfo] = LruDict(capacity)
         """The JSON of a spec -> a pod without a node, metadata and status."""
 
     def decode(self, raw: bytes) -> PodInfo:

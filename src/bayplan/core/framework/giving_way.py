@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _STEPS = 50
 """Work of fewer steps doesn't give way."""
@@ -35,7 +35,7 @@ class ManySteps:
 
     def __init__(self, give_way: Callable[[], None]) -> None:
         self._give_way = give_way
-        self._times: Latest[str, int] = Latest(_PODS)
+        self._times: LruDict[str, int] = LruDict(_PODS)
         """How often the attempts for a pod have given way, by uid."""
 
     def begin(self, steps: int) -> None:

@@ -16,7 +16,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.calling import call
 from bayplan.core.framework.interface import OnlyNow, RestsOn, Sign
 from bayplan.core.framework.profile import Point, Profile, distinct_plugins, implements
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
 _RECENT_VALUES = 16
@@ -55,7 +55,7 @@ class Keys:
         self._sign = [plugin.sign for plugin in self._signing]
         self._rests_on = [plugin.rests_on for plugin in self._resting]
         self._signed = len(self._sign) == len(deciding)
-        self._recent: list[Latest[Hashable, bool]] = [Latest(_RECENT_VALUES) for _ in self._resting]
+        self._recent: list[LruDict[Hashable, bool]] = [LruDict(_RECENT_VALUES) for _ in self._resting]
         filters = distinct_plugins(map(profile.at, (Point.PRE_FILTER, Point.FILTER)))
         self.filtering = frozenset(plugin.name for plugin in filters)
         """The plugins that can reject a pod on a node."""

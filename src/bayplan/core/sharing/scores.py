@@ -21,7 +21,7 @@ from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.promises import reads_pods
 from bayplan.core.framework.runner import checked, normalized, raw_scores, run_pre_score, score_node
 from bayplan.core.framework.verdicts import Verdicts
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 FEW_CHANGES = 8
 """Up to this many rows on which only pods changed are filtered and scored one by one: it takes less time."""
@@ -91,7 +91,7 @@ class LatestScores:
         """By row: whether not even the part of the plugins that read no pods is valid."""
         self._latest: tuple[Bool, Int64] | None = None
         """The mask of the last pod's feasible rows, and the sums of their normalized scores."""
-        self._sums: Latest[bytes, Int64 | None] = Latest(_SETS)
+        self._sums: LruDict[bytes, Int64 | None] = LruDict(_SETS)
         """mask -> the sums of normalized scores; None for a mask that occurred once. With anti-affinity by hostname, no
         set of feasible rows occurs again."""
 

@@ -32,7 +32,7 @@ from bayplan.core.framework.verdicts import Verdicts
 from bayplan.core.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.core.sharing.keys import Keys, PodKey, post_filter_values
 from bayplan.core.sharing.rows import SharedRows, SplitProfile
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 T = TypeVar("T")
 
@@ -126,11 +126,11 @@ class Sharing:
         self._profile = profile
         self._keys = Keys(profile)
         self._splits: dict[frozenset[str], SplitProfile] = {}
-        self._rows: Latest[Hashable, SharedRows] = Latest(capacity)
+        self._rows: LruDict[Hashable, SharedRows] = LruDict(capacity)
         self._last: tuple[PodKey, SharedRows] | None = None
         """The rows that were used last, which are the last ones of `_rows`, and their key."""
-        self._seen: Latest[Hashable, bool] = Latest(_SEEN)
-        self.kept: Latest[Hashable, Any] = Latest(_KEPT)
+        self._seen: LruDict[Hashable, bool] = LruDict(_SEEN)
+        self.kept: LruDict[Hashable, Any] = LruDict(_KEPT)
         """(key of the pods, the plugin's own key) -> what a PostFilter plugin keeps for them."""
         self.used = 0
         self.unused = 0

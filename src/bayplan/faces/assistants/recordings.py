@@ -32,7 +32,7 @@ from bayplan.answers.replay.outcome import OtherReplay, OtherReplays, Replays, S
 from bayplan.answers.replay.policies import Policy, other_policy, recorded_policy
 from bayplan.answers.replay.recorded_plugins import NamedPlugins, beside
 from bayplan.answers.replay.replay import Moment, Replayed
-from bayplan.answers.replay.wanted import WantedMoment, cluster_before, find
+from bayplan.answers.replay.wanted import DecisionSelector, cluster_before, find
 from bayplan.answers.replay.why import AskedDecision, Moves, Why
 from bayplan.core.config import Catalog, ConfigurationError, PluginLoadError, load_plugins
 from bayplan.core.config.documents import Document
@@ -101,7 +101,7 @@ class AskingWhy(Question, frozen=True, kw_only=True):
             with recording.opened() as (runs, _):
                 return Moves.of(runs, pod_key(self.pod, self.namespace), progress)
         key, evicted, warnings = pod_key(self.pod, self.namespace), self.about == "eviction", list[str]()
-        wanted = WantedMoment(self.at, None if evicted else key, key if evicted else None, option="at")
+        wanted = DecisionSelector(self.at, None if evicted else key, key if evicted else None, option="at")
         with recording.opened() as (runs, named):
             decided = find(runs, wanted, warnings.extend, progress)
             policy = recorded_policy(decided.run, named)
@@ -156,7 +156,7 @@ class Replaying(Question, frozen=True, kw_only=True):
 
     def within(self, recording: NamedRecording, progress: Progress, shown: int) -> Answer:
         """Ask about a recording. Raises QuestionError."""
-        wanted = WantedMoment(self.until, self._key(self.pod), self._key(self.preemption_of), "until")
+        wanted = DecisionSelector(self.until, self._key(self.pod), self._key(self.preemption_of), "until")
         if wanted.pod and wanted.preemption_of:
             raise QuestionError("pod and preemptionOf: expected only one of them")
         if wanted.given and self._asks_another:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bayplan.answers.replay.policies import Policy
     from bayplan.answers.replay.recorded_plugins import NamedPlugins
     from bayplan.answers.replay.replay import Replayed
-    from bayplan.answers.replay.wanted import WantedMoment
+    from bayplan.answers.replay.wanted import DecisionSelector
     from bayplan.running.recording.files import Recording
 
 EXIT_DIFFERENT = 1
@@ -58,7 +58,7 @@ EXIT_DIFFERENT = 1
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
 def replay(
     recording: Path,
-    wanted: WantedMoment,
+    wanted: DecisionSelector,
     snapshot: str | None,
     stepping: bool,
     listing: bool,
@@ -142,13 +142,13 @@ def _list(runs: Sequence[Recording], output: str) -> None:
                     document["victimNames"] = names.of(pod.victims or victims)
                     click.echo(msgspec.json.encode(document))
                 else:
-                    what = replaying.told(pod, decided.preemptions)
+                    what = replaying.describe_decision(pod, decided.preemptions)
                     who = f" ({', '.join(names.of(victims))})" if victims else ""
                     click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}{who}")
 
 
 def _stop_before(
-    runs: Sequence[Recording], wanted: WantedMoment, named: NamedPlugins, snapshot: str | None, output: str
+    runs: Sequence[Recording], wanted: DecisionSelector, named: NamedPlugins, snapshot: str | None, output: str
 ) -> None:
     decided = wanted_moments.find(runs, wanted, warn)
     cluster = wanted_moments.cluster_before(decided.run, decided, named, warn)

@@ -16,7 +16,7 @@ with on_use():
 
 
 def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options. The command gets `wanted`, a `WantedMoment`."""
+    """Add the options. The command gets `wanted`, a `DecisionSelector`."""
 
     @functools.wraps(command)
     def call(*arguments: Any, until: str | None, pod: str | None, preemption_of: str | None, **others: Any) -> Any:
@@ -25,7 +25,7 @@ def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--pod and --preemption-of: expected only one of them")
         return command(
             *arguments,
-            wanted=wanted.WantedMoment(until, wanted.qualified(pod), wanted.qualified(preemption_of)),
+            wanted=wanted.DecisionSelector(until, wanted.qualified(pod), wanted.qualified(preemption_of)),
             **others,
         )
 

@@ -6,7 +6,7 @@ import click
 
 from bayplan.answers.replay.moments import snapshot_at
 from bayplan.answers.replay.policies import Policy
-from bayplan.answers.replay.replay import Moment, told
+from bayplan.answers.replay.replay import Moment, describe_decision
 from bayplan.answers.snapshots.reading import SnapshotError
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.running.recording.files import Recording
@@ -73,7 +73,7 @@ class Steps:
             f"{state.pod_count:,} pods on them; in the queue {waiting}, {pending.gated:,} gated"
         )
         for each in moment.recorded:
-            click.echo(f"  pod {each.key}: {told(each, moment.preemptions)}")
+            click.echo(f"  pod {each.key}: {describe_decision(each, moment.preemptions)}")
 
     def _save(self, moment: Moment, path: str) -> None:
 

@@ -114,8 +114,8 @@ def shadow(
     for report in reports:
         if problem := shadow_report.check_report_name(report):
             fail(f"--report {problem}")
-    contenders = shadow_running.read_contenders(names, configs, plugins, version, settings)
-    run = shadow_running.ShadowRun(contenders, shadow_running.ShadowOptions(reports=reports, **others))
+    compared = shadow_running.read_compared(names, configs, plugins, version, settings)
+    run = shadow_running.ShadowRun(compared, shadow_running.ShadowOptions(reports=reports, **others))
     try:
         asyncio.run(run.run())
     except (following.ShadowError, record.ShadowFileError) as error:

@@ -52,7 +52,7 @@ _TABLE_FRAME = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Contenders:
+class ComparedSchedulers:
     """Who is compared: the names of the scheduler, Bayplan's configuration, and the scheduler's own.
 
     None stands for the default plugins; `theirs` is None if it has the same configuration. `version`: that to decide
@@ -65,13 +65,13 @@ class Contenders:
     version: str | None = None
 
 
-def read_contenders(
+def read_compared(
     names: Sequence[str],
     configs: Sequence[str],
     references: Sequence[str],
     version: str | None,
     settings: Sequence[str] = (),
-) -> Contenders:
+) -> ComparedSchedulers:
     """Read the configurations. Raises ConfigurationError, PluginLoadError and BacktestError.
 
     `settings`: what the scheduler itself has. Ends the process for other bad input.
@@ -93,7 +93,7 @@ def read_contenders(
     if settings:
         theirs = None if theirs is None else _with_settings(theirs, settings, names, chosen)
         ours = ours if configs else _with_settings(ours, settings, names, chosen)
-    return Contenders(tuple(dict.fromkeys(names)), ours, theirs, chosen)
+    return ComparedSchedulers(tuple(dict.fromkeys(names)), ours, theirs, chosen)
 
 
 def _with_settings(
@@ -130,7 +130,7 @@ class ShadowOptions:
 class ShadowRun:
     """One run of the command. `record` has what was found, after `run`."""
 
-    contenders: Contenders
+    compared: ComparedSchedulers
     options: ShadowOptions
     record: ShadowRecord = field(init=False)
     _table: bool = field(init=False, default=False)
@@ -145,7 +145,7 @@ class ShadowRun:
         if nothing can be read.
         """
         logging.basicConfig(level=logging.WARNING, handlers=[_Warnings()])
-        options, names = self.options, list(self.contenders.names)
+        options, names = self.options, list(self.compared.names)
         self._table = options.output == "table" or (options.output == "auto" and sys.stdout.isatty())
         async with AsyncExitStack() as stack:
             if options.state is not None:
@@ -167,15 +167,15 @@ class ShadowRun:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     async def _shadow(self, client: Client) -> Shadow:
-        contenders, names = self.contenders, self.contenders.names
-        version = contenders.version
+        compared, names = self.compared, self.compared.names
+        version = compared.version
         if version is None:
             followed = version_followed(await server_version(client))
             version = followed.version
             warn([followed.note] if followed.note else [])
         gates = with_gangs(gates_of(version))
-        ours = _configured(*contenders.ours, gates, names)
-        theirs = None if contenders.theirs is None else _configured(*contenders.theirs, gates, names)
+        ours = _configured(*compared.ours, gates, names)
+        theirs = None if compared.theirs is None else _configured(*compared.theirs, gates, names)
         world = World(ours[0], ours[1], gates)
         return Shadow(world, names, ours[0], theirs, tally=self.record.tally)
 
@@ -212,7 +212,7 @@ class ShadowRun:
 
     async def _show(self, follower: ShadowFollower, server: str) -> None:
         await follower.synced.wait()
-        names, loop = ", ".join(self.contenders.names), asyncio.get_running_loop()
+        names, loop = ", ".join(self.compared.names), asyncio.get_running_loop()
         click.echo(f"Comparing {names} of {server} with Bayplan. Press Ctrl-C to stop.", err=True)
         began = saved = reported = loop.time()
         before, silent = self.record.tally.total(), False
@@ -245,7 +245,7 @@ class ShadowRun:
         """What to say where nothing was decided. `schedulers`: of how many pods without a node, by name."""
         waiting = ", ".join(f"{name} ({number:,})" for name, number in sorted(schedulers.items()))
         others = f"pods without a node are for {waiting}" if waiting else "no pod is without a node"
-        return f"{', '.join(self.contenders.names)} has decided nothing in {self.options.silence:g} s; {others}"
+        return f"{', '.join(self.compared.names)} has decided nothing in {self.options.silence:g} s; {others}"
 
     def _report(self, found: ShadowComparison) -> None:
         self.record.add(found)
@@ -280,7 +280,7 @@ class ShadowRun:
             return
         for each in self.record.guesses:
             self._print(each.text)
-        self._print(f"{', '.join(self.contenders.names)}: {summary(self.record.tally, late)}")
+        self._print(f"{', '.join(self.compared.names)}: {summary(self.record.tally, late)}")
 
     def _save(self, follower: ShadowFollower | None = None) -> None:
         """Write the state. A full disk is reported once, and tried again."""

@@ -63,9 +63,9 @@ def why(
         if others := named.others(runs):
             fail(f"--plugin {others[0]}: the recording has no such plugin; `bayplan replay` asks other ones")
         asked = (
-            wanted.WantedMoment(at, preemption_of=key, option="--at")
+            wanted.DecisionSelector(at, preemption_of=key, option="--at")
             if evicted
-            else wanted.WantedMoment(at, pod=key, option="--at")
+            else wanted.DecisionSelector(at, pod=key, option="--at")
         )
         _explain(wanted.find(runs, asked, warn), key, named, output, evicted=evicted)
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from bayplan.answers.insight.answers import Progress, QuestionError, listed
-from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.limits import AdditionLimit
 from bayplan.answers.insight.manifests import Manifests
 from bayplan.answers.insight.questions.new_objects import add_objects, given
 from bayplan.answers.simulation.replicas import Replicas
@@ -62,7 +62,7 @@ class Placing:
     `snapshot`: of the cluster. `seed`: names and uids are generated from it.
     """
 
-    def __init__(self, snapshot: Snapshot, seed: int, room: Room) -> None:
+    def __init__(self, snapshot: Snapshot, seed: int, room: AdditionLimit) -> None:
         self._manifests = Manifests(snapshot, seed, room)
         self._with_quotas = {key.partition("/")[0] for key in snapshot.of_kind(RESOURCE_QUOTA)}
         self._templates: dict[bytes, Document] = {}
@@ -70,7 +70,7 @@ class Placing:
         self._made = 0
 
     def place(
-        self, world: World, objects: Iterable[Mapping[str, Any]], room: Room, progress: Progress
+        self, world: World, objects: Iterable[Mapping[str, Any]], room: AdditionLimit, progress: Progress
     ) -> dict[str, Result]:
         """Create objects and schedule their pods in their order. Returns the results by `namespace/name`.
 
@@ -97,7 +97,7 @@ class Placing:
         add_objects(world, others)
         return _Batch(world, progress, len(new)).place(new)
 
-    def _pods(self, document: Document, room: Room) -> Iterator[_New]:
+    def _pods(self, document: Document, room: AdditionLimit) -> Iterator[_New]:
         """The pod of a manifest with its defaults. Of equal ones, only the first is given to the API server."""
         metadata = document.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None

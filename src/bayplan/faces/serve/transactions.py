@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, plural
 from bayplan.answers.insight.asked.what_if import CommonChanges
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.limits import AdditionLimit
 from bayplan.answers.insight.question_parameters import Question
 from bayplan.answers.insight.questions.edits import edited
 from bayplan.answers.insight.questions.fit import Fit, PodFit, pod_fit
@@ -40,7 +40,7 @@ class TransactionState:
 
     snapshot: Snapshot
     randomness: Any
-    room: Room
+    room: AdditionLimit
     steps: tuple[str, ...] = ()
     made: int = 0
 
@@ -73,7 +73,7 @@ class Transactions:
     def begin(self, snapshot: Snapshot) -> Transaction:
         """Begin a transaction with the cluster of a snapshot."""
         randomness = random.Random(self._insight.seed).getstate()
-        state = TransactionState(snapshot, randomness, Room(self._insight.limits))
+        state = TransactionState(snapshot, randomness, AdditionLimit(self._insight.limits))
         return Transaction(state, state)
 
     def renew(self) -> None:
@@ -99,7 +99,7 @@ class Transactions:
         now = transaction.now
         room = replace(now.room, progress=progress)
         if transaction.placing is None:
-            transaction.placing = Placing(now.snapshot, self._seed(now), Room(self._insight.limits))
+            transaction.placing = Placing(now.snapshot, self._seed(now), AdditionLimit(self._insight.limits))
         placing = transaction.placing
 
         def place() -> Fit:
@@ -183,7 +183,7 @@ class Transactions:
             self._world.undo_to(mark)
             raise
 
-    def _done(self, transaction: Transaction, step: str, room: Room, made: int = 0) -> None:
+    def _done(self, transaction: Transaction, step: str, room: AdditionLimit, made: int = 0) -> None:
         now = transaction.now
         steps = (*now.steps, step) if step else now.steps
         transaction.now = replace(now, steps=steps, room=room, made=now.made + made)

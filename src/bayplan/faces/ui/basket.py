@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.limits import AdditionLimit
 from bayplan.answers.insight.questions.edits import Changes, edited
 from bayplan.answers.insight.questions.what_if import WhatIf, what_if
 from bayplan.answers.simulation.world import World
@@ -142,7 +142,7 @@ def faulty_entry(insight: Insight, basket: Basket) -> int | None:
     for number in range(len(basket.entries)):
         try:
             changes = Basket(basket.entries[: number + 1], basket.namespace).changes()
-            edited(insight.world, insight.snapshot, changes, insight.seed, Room(insight.limits, silent))
+            edited(insight.world, insight.snapshot, changes, insight.seed, AdditionLimit(insight.limits, silent))
         except QuestionError:
             return number
     return None

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from bayplan.answers.insight.answers import Progress, plural
 from bayplan.answers.insight.insight import Insight
-from bayplan.answers.moments.steps import Step, What
+from bayplan.answers.moments.steps import Step, StepKind
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.times import time_meant
 from bayplan.faces.ui.addresses import LONGEST_NUMBER, at_moment, time_text
@@ -134,7 +134,7 @@ def lines_around(sources: MomentSources, number: int) -> list[ListedStep]:
 
 def _line(sources: MomentSources, step: Step) -> ListedStep:
     before = max(step.number - 1, 0)
-    there = step.number if step.what in {What.ARRIVED, What.NODE_CAME, What.NODE_CHANGED} else before
+    there = step.number if step.what in {StepKind.ARRIVED, StepKind.NODE_CAME, StepKind.NODE_CHANGED} else before
     kind = "nodes" if step.about_node else "pods"
     return ListedStep(
         step,

@@ -15,7 +15,7 @@ from bayplan.answers.history.moments import HistoryMoments
 from bayplan.answers.insight.answers import Progress, QuestionError
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.moments.moments import Moments
-from bayplan.answers.moments.steps import NextDifference, What
+from bayplan.answers.moments.steps import NextDifference, StepKind
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.recorded_moments import RecordingMoments
 from bayplan.answers.snapshots import Snapshot, SnapshotError
@@ -23,7 +23,7 @@ from bayplan.core.api.kinds import Kind
 from bayplan.faces.asking.asking import Asking
 from bayplan.faces.asking.events import Events, snapshot_events
 from bayplan.faces.asking.worker import LONGEST, Worker
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 from bayplan.running.recording.files import RecordingError
 
 SEARCHED = 15.0
@@ -129,8 +129,8 @@ class MomentSources:
         self.moments = moments
         self.compare = compare
         self.first_shown = len(moments) if first_shown is None else first_shown
-        self.differences: Latest[int, str] = Latest(_DIFFERENCES)
-        self._sources: Latest[int, MomentSource] = Latest(_KEPT)
+        self.differences: LruDict[int, str] = LruDict(_DIFFERENCES)
+        self._sources: LruDict[int, MomentSource] = LruDict(_KEPT)
         self._worker = Worker("moments", longest)
 
     def missing(self, number: int) -> str:
@@ -164,7 +164,7 @@ class MomentSources:
         """The numbers of the steps that placed each pod."""
         found: dict[str, list[int]] = {}
         for step in self.moments.steps:
-            if step.what is What.PLACED:
+            if step.what is StepKind.PLACED:
                 found.setdefault(step.subject, []).append(step.number)
         return found
 

@@ -22,7 +22,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion.own_claims import NoTemplateError, has_own_claims, with_own_claims
 from bayplan.core.expansion.provisioned_pods import Classes, TemplateError, pod_group_of_template, pod_of_template
 from bayplan.core.framework.handle import Handle
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 from bayplan.running.provisioning.bookings import Booking
 from bayplan.running.provisioning.profiles import name_for_requests
 
@@ -52,7 +52,7 @@ class Opening:
         self._profiles: Container[str] = profiles
         self._names = [name for name in profiles if name_for_requests(name) in profiles] or list(profiles)
         self._any = any_scheduler
-        self._left_alone: Latest[str, str] = Latest(_REMEMBERED)
+        self._left_alone: LruDict[str, str] = LruDict(_REMEMBERED)
         """Why requests are left alone, which is logged once."""
 
     def read(self, key: str, document: Mapping[str, Any], classes: Collection[str]) -> ProvisioningRequest | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.limits import AdditionLimit
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.documents import pending_copy, pod_document
 from bayplan.answers.insight.questions.replaced_pods import replaced_pods
@@ -45,7 +45,7 @@ class Draft:
         coming: the pods of changed workloads, which come as their rollouts go on.
     """
 
-    def __init__(self, world: World, snapshot: Snapshot, room: Room, seed: int = 0) -> None:
+    def __init__(self, world: World, snapshot: Snapshot, room: AdditionLimit, seed: int = 0) -> None:
         self.snapshot = snapshot
         self._seed = seed
         self._servers = 0

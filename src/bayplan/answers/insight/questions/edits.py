@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from bayplan.answers.insight.answers import QuestionError, first_line, listed, plural
-from bayplan.answers.insight.limits import Room
+from bayplan.answers.insight.limits import AdditionLimit
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
 from bayplan.answers.insight.questions.draft import Draft
 from bayplan.answers.insight.questions.following import let_controllers_follow
@@ -121,7 +121,7 @@ def edited(
     snapshot: Snapshot,
     changes: Changes,
     seed: int = 0,
-    room: Room | None = None,
+    room: AdditionLimit | None = None,
     requests_of: Container[str] | None = None,
 ) -> Edited:
     """Return the snapshot with the changes. `world` holds the snapshot, and `room` is what may be created.
@@ -129,7 +129,7 @@ def edited(
     `requests_of`: the workloads whose requests change, as in `deployment shop/web`, if not all. Raises QuestionError
     for impossible changes, and LimitError.
     """
-    draft = Draft(world, snapshot, room or Room(), seed)
+    draft = Draft(world, snapshot, room or AdditionLimit(), seed)
     for node in changes.remove_nodes:
         change_nodes(draft, "remove node", node, remove_node)
     for text in changes.add_nodes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.insight.limits import AdditionLimit, Limits
 from bayplan.answers.insight.questions.edits import Changes, Edited, edited
 from bayplan.answers.insight.questions.outcomes import schedule_pending
 from bayplan.answers.insight.questions.requests_effect import (
@@ -64,7 +64,7 @@ class ChangesQuestion:
         return RequestTrials(partial(self._need, progress), progress).effect(edit.requests, pods, edit.coming.rollouts)
 
     def _edited(self, requests_of: frozenset[str] | None, progress: Progress) -> Edited:
-        room = Room(self.limits, progress)
+        room = AdditionLimit(self.limits, progress)
         return edited(self.world, self.snapshot, self.changes, self.seed, room, requests_of)
 
     def _need(self, progress: Progress, requests_of: frozenset[str]) -> ClusterNeed:

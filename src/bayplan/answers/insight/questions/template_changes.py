@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayplan.answers.insight.answers import Progress, listed, plural
-from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.insight.limits import AdditionLimit, Limits
 from bayplan.answers.insight.manifests import Manifests
 from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.insight.questions.change import Help, make
@@ -50,7 +50,7 @@ class TemplateChanges:
         if changed is None:
             return _with_cost(found, f"{name} doesn't say that of its pods: change what does, such as a webhook")
         try:
-            expansion = Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
+            expansion = Manifests(self.snapshot, self.seed, AdditionLimit(self.limits, progress)).edit(kind, changed)
         except StatusError as error:
             return _stuck(found, f"the API server refuses the change of {name}: {error.message}")
         by_hand = [key for rollout in expansion.rollouts for key in _waiting(world, rollout)]

@@ -18,7 +18,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from bayplan.answers.insight.answers import Progress, listed, plural, silent
-from bayplan.answers.insight.limits import Limits, Room
+from bayplan.answers.insight.limits import AdditionLimit, Limits
 from bayplan.answers.insight.questions.comparing import changes_table, summary
 from bayplan.answers.insight.questions.edits import Changes, Edited, edited
 from bayplan.answers.insight.questions.new_objects import bind_immediately
@@ -105,7 +105,7 @@ def what_if(
     pending pods have been attempted, first with the unchanged one. Raises QuestionError for impossible changes,
     LimitError, and Stopped if `progress` does.
     """
-    edit = edited(world, snapshot, changes, seed, Room(limits, progress))
+    edit = edited(world, snapshot, changes, seed, AdditionLimit(limits, progress))
     used: list[frozenset[str]] = []
 
     def look(seen: World) -> None:
@@ -159,7 +159,7 @@ def carried_out(
             world.move(snapshot.documents, now)
 
 
-def changed_snapshot(world: World, snapshot: Snapshot, changes: Changes, seed: int, room: Room) -> Snapshot:
+def changed_snapshot(world: World, snapshot: Snapshot, changes: Changes, seed: int, room: AdditionLimit) -> Snapshot:
     """Return a snapshot, which `world` holds, as it is after changes and the rollouts that they lead to.
 
     Raises QuestionError, LimitError, and Stopped.

@@ -20,7 +20,7 @@ from bayplan.core.devices.slices import DeviceSlices, PoolId, Slice
 from bayplan.core.plugins.dynamic_resources.candidates import MOST_KINDS, Candidates, Criteria, Path, Supply
 from bayplan.core.plugins.dynamic_resources.pools import Pool, Views, pool_without_devices, slices_for
 from bayplan.core.plugins.dynamic_resources.rules import RULES_OF_1_36, SearchRules
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 
 @dataclass(eq=False, slots=True)
@@ -37,7 +37,7 @@ class Reach:
     uniform: bool
     repeatable: bool
     rows: set[int] = field(default_factory=set)
-    _candidates: Latest[Criteria, Candidates] = field(default_factory=lambda: Latest(MOST_KINDS))
+    _candidates: LruDict[Criteria, Candidates] = field(default_factory=lambda: LruDict(MOST_KINDS))
     _index_of: dict[PoolId, int] = field(init=False)
 
     def __post_init__(self) -> None:

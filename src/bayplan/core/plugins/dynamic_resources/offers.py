@@ -39,7 +39,7 @@ from bayplan.core.plugins.dynamic_resources.results import allocation_result, no
 from bayplan.core.plugins.dynamic_resources.rules import RULES_OF_1_36, SearchRules
 from bayplan.core.plugins.dynamic_resources.solutions import AllocationError, Granted, InvalidPools, OutOfTime
 from bayplan.core.plugins.dynamic_resources.wanted import ClaimsOnNode
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
@@ -112,7 +112,7 @@ class Offers:
         self._limit = _Limit(clock, timeout, give_way)
         self.selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
         self._derivations = Derivations(during=self._limit.check_time, after=self._limit.check)
-        self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
+        self._shapes: LruDict[tuple[bytes, ...], Shape] = LruDict(_SHAPES)
         self._found: Pass | None = None
         """By the last call, for the next call in the same attempt, and for the node that is chosen then."""
         self._stopped = StoppedPasses()

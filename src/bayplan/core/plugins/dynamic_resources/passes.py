@@ -18,7 +18,7 @@ from bayplan.core.plugins.dynamic_resources.allocator import Search
 from bayplan.core.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.core.plugins.dynamic_resources.node_pools import Reach
 from bayplan.core.plugins.dynamic_resources.solutions import Granted
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _PATHS = 4
 """How many of the latest searches may be the same on other nodes."""
@@ -98,7 +98,7 @@ class StoppedPasses:
     """The passes of attempts that gave way, by the claims. Only the latest are kept."""
 
     def __init__(self) -> None:
-        self._by_claims: Latest[tuple[str, ...], Pass] = Latest(_STOPPED)
+        self._by_claims: LruDict[tuple[str, ...], Pass] = LruDict(_STOPPED)
 
     def begin(self, supply: Supply, claims: Sequence[ResourceClaim], version: int) -> Pass:
         """Begin or continue the pass for some claims."""

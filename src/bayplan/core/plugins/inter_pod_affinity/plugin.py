@@ -32,7 +32,7 @@ from bayplan.core.plugins.arguments import InterPodAffinityArgs
 from bayplan.core.plugins.inter_pod_affinity.explaining import Matches, explain
 from bayplan.core.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 STATUSES = (
     Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
@@ -61,7 +61,7 @@ class InterPodAffinity(OnlyPlaces):
         self._steps = ManySteps(partial(handle.give_way, long=True))
         self._hard_weight = args.hardPodAffinityWeight
         self._ignore_existing = args.ignorePreferredTermsOfExistingPods
-        self._requirements: Latest[Hashable, Requirements] = Latest(_KINDS)
+        self._requirements: LruDict[Hashable, Requirements] = LruDict(_KINDS)
         """By what pods share them by: those of the latest kinds of pods, while no namespace changes."""
         self._version = -1
         """Of the namespaces."""

@@ -22,7 +22,7 @@ from bayplan.core.framework.device_slices import device_slices, selectors_read_l
 from bayplan.core.framework.handle import Handle
 from bayplan.core.plugins.node_resources.class_devices import ClassDevices
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _CLASSES = 64
 """How many classes keep their counts. One takes about 100 kB for 5,000 nodes."""
@@ -40,7 +40,7 @@ class DeviceCounts:
         self._slices = device_slices(handle, gates)
         self._allocations = handle.objects(RESOURCE_CLAIM).view(ClaimAllocations)
         self._selectors = Selectors(lists=selectors_read_lists(gates))
-        self._counts: Latest[tuple[str, ...], ClassDevices] = Latest(_CLASSES)
+        self._counts: LruDict[tuple[str, ...], ClassDevices] = LruDict(_CLASSES)
         """By the expressions of a class, the latest last."""
         self._slices.listen(self._slice_changed)
         self._allocations.listen(self._pool_changed)

@@ -61,7 +61,11 @@ class MomentFile:
     def _run(self) -> Recording:
 
         runs = files.Recording.runs(Path(self.path))
-        return runs[-1] if self.at is None else wanted.find(runs, wanted.WantedMoment(self.at, option="--at"), warn).run
+        return (
+            runs[-1]
+            if self.at is None
+            else wanted.find(runs, wanted.DecisionSelector(self.at, option="--at"), warn).run
+        )
 
     def read(self) -> Snapshot:
         """The cluster at the moment. Raises HistoryError or RecordingError."""
@@ -70,7 +74,7 @@ class MomentFile:
             return moments.snapshot(number)
 
         runs = files.Recording.runs(Path(self.path))
-        decided = None if self.at is None else wanted.find(runs, wanted.WantedMoment(self.at, option="--at"), warn)
+        decided = None if self.at is None else wanted.find(runs, wanted.DecisionSelector(self.at, option="--at"), warn)
         return wanted.cluster_before(runs[-1] if decided is None else decided.run, decided, self._named, warn)
 
     def history(self) -> tuple[HistoryMoments, int]:
@@ -94,7 +98,7 @@ class MomentFile:
         moments = recorded_moments.RecordingMoments(runs, self._named)
         if self.at is None:
             return moments, len(moments)
-        wanted.find(runs, wanted.WantedMoment(self.at, option="--at"), warn)  # raises where there is no such moment
+        wanted.find(runs, wanted.DecisionSelector(self.at, option="--at"), warn)  # raises where there is no such moment
         return moments, moments.at(wanted.time_in(runs[0], self.at, "--at"))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 
 _CACHED_CHAINS = 1024
 
@@ -69,7 +69,7 @@ class ClientCertificates:
     """
 
     def __init__(self) -> None:
-        self._chains: Latest[bytes, frozenset[bytes]] = Latest(_CACHED_CHAINS)
+        self._chains: LruDict[bytes, frozenset[bytes]] = LruDict(_CACHED_CHAINS)
 
     def of(self, connection: ssl.SSLObject) -> ClientCertificate | None:
         """The certificate of the client; None if it has not presented one."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bayplan.foundations.latest import Latest
+from bayplan.foundations.latest import LruDict
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError, ConfigError, TransportError
 from bayplan.running.service.serving.options import ServingOptions
@@ -117,7 +117,7 @@ class ReviewCache(Generic[T]):
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._reviews: Latest[Hashable, tuple[float, T]] = Latest(_CACHED_REVIEWS)
+        self._reviews: LruDict[Hashable, tuple[float, T]] = LruDict(_CACHED_REVIEWS)
         self._requests: dict[Hashable, asyncio.Task[T]] = {}
 
     async def get(self, key: Hashable, review: Callable[[], Awaitable[tuple[T, float]]]) -> T:
