@@ -68,7 +68,7 @@ def jobs(number: int, seed: int, scale: float = 1.0) -> list[Job]:
     return found
 
 
-def describe_decision(scale: float = 1.0) -> Mapping[str, Any]:
+def told(scale: float = 1.0) -> Mapping[str, Any]:
     """Return what a forecast is told: the distribution of each kind."""
     return {f"job default/{kind.name}-*": {"p50": kind.p50 * scale, "p90": kind.p90 * scale} for kind in KINDS}
 

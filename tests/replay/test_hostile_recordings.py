@@ -128,6 +128,8 @@ COMMANDS = (
     "balance --from night",
     "usage --from night",
     "diff night night",
+    "when urgent --from night",
+    "when --all-pending --from night --history night",
     "upgrade-preview --from night",
     "snapshot saved.bayplan --from night",
     "manifests night",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
@@ -87,3 +87,9 @@ class AskedWorld:
     @property
     def _pods(self) -> Mapping[str, PodInfo]:
         return self.world.state.objects[POD]
+
+    def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
+        """Return the names of the nodes whose labels match, in the order of the names."""
+        self.world.reset()
+        known = self.world.state.objects[NODE]
+        return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))

@@ -13,7 +13,7 @@ from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import flattened
-from bayplan.core.api.kinds import JOB, NODE
+from bayplan.core.api.kinds import JOB
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
@@ -447,9 +447,3 @@ class Insight(AskedWorld):
         self.world.reset()
         rules = drain_rules.DrainRules(True, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
         return shrink.shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
-
-    def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
-        """Return the names of the nodes whose labels match, in the order of the names."""
-        self.world.reset()
-        known = self.world.state.objects[NODE]
-        return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))
