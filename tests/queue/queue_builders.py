@@ -8,8 +8,8 @@ from lightkube.models.meta_v1 import ObjectMeta
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.changes import NODE_ADD
-from bayplan.core.framework.events import POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.core.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.core.framework.events import NO_TOPICS, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.core.queue import QueuedPod, QueueProfile, RetryTimes, SchedulingQueue
 
 SCHEDULER = "test-scheduler"
 NODES = {"Fit": [EventHint(NODE_ADD)]}
@@ -56,10 +56,11 @@ def make_queue(
     *,
     pre_enqueue: Sequence[object] = (),
     sort_key: Callable[[PodInfo, float], object] = by_priority,
-    **options: float,
+    own: Topics = NO_TOPICS,
+    **times: float,
 ) -> SchedulingQueue:
     profile = QueueProfile(sort_key, pre_enqueue, {name: tuple(events) for name, events in (hints or {}).items()})
-    return SchedulingQueue({SCHEDULER: profile}, Nominations(), **options)
+    return SchedulingQueue({SCHEDULER: profile}, Nominations(), times=RetryTimes(**times), own=own)
 
 
 def queues(_pod: PodInfo, _old: object, _new: object) -> Hint:

@@ -9,7 +9,7 @@ from queue_builders import Gate, by_priority, counts, fail, make_pod
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.framework.changes import NODE_ADD
 from bayplan.core.framework.events import POD, Action, ClusterEvent, EventHint
-from bayplan.core.queue import Place, QueueProfile, SchedulingQueue
+from bayplan.core.queue import Place, QueueProfile, RetryTimes, SchedulingQueue
 
 LABEL = ClusterEvent(POD, Action.UPDATE_POD_LABEL)
 
@@ -21,7 +21,7 @@ def group_of(pod):
 def group_queue(**options):
     hints = {"Fit": (EventHint(NODE_ADD),), "Gate": (EventHint(LABEL),)}
     profile = QueueProfile(by_priority, [Gate()], hints, group_of)
-    return SchedulingQueue({"test-scheduler": profile}, Nominations(), **options)
+    return SchedulingQueue({"test-scheduler": profile}, Nominations(), times=RetryTimes(**options))
 
 
 def member(name, group="red", *, gated=False, **options):

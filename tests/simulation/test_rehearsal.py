@@ -14,12 +14,13 @@ from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.timeline import TimelineObserver
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD
+from bayplan.core.queue import RetryTimes
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.builders import CREATED
 
 BEGIN = CREATED
 SECOND = BEGIN.timestamp()
-FIFO = Behaviour(attempt_seconds=0.0, keeps_order=True)
+FIFO = Behaviour(attempt_seconds=0.0, retries=RetryTimes(keeps_order=True))
 
 
 class Ends(TimelineObserver):

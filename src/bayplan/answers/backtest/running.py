@@ -42,6 +42,7 @@ from bayplan.answers.simulation.world import World
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.core.queue import RetryTimes
 from bayplan.core.versions import FeatureGates
 from bayplan.foundations.failures import Failures
 from bayplan.running.recording.files import RecordingError
@@ -227,9 +228,9 @@ def _behaviour(run: SimulationRun, recorded: RecordedDelays) -> Behaviour:
         controllers=Controllers(replacement),
         attempt_seconds=scheduler.attempt_seconds,
         binding_seconds=_first(scheduler.binding_seconds, recorded.binding, Behaviour().binding_seconds),
-        initial_backoff=float(usual.podInitialBackoffSeconds),
-        max_backoff=float(usual.podMaxBackoffSeconds),
-        unschedulable_timeout=scheduler.unschedulable_seconds,
+        retries=RetryTimes(
+            float(usual.podInitialBackoffSeconds), float(usual.podMaxBackoffSeconds), scheduler.unschedulable_seconds
+        ),
     )
 
 

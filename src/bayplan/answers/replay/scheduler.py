@@ -28,7 +28,7 @@ from bayplan.core.framework.extenders import EXTENDER
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.own_volumes import own_volumes
 from bayplan.core.framework.profile import Profile
-from bayplan.core.queue import QueuedPod, QueueProfile
+from bayplan.core.queue import QueuedPod, QueueProfile, RetryTimes
 from bayplan.core.scheduling import Plan
 from bayplan.foundations.collector import collector_paused
 from bayplan.foundations.failures import Failures
@@ -65,9 +65,7 @@ class ReplayedScheduler:
         self.queue = RestoredQueue(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
             self.state.nominations,
-            initial_backoff=setting.initial_backoff,
-            max_backoff=setting.max_backoff,
-            unschedulable_timeout=setting.unschedulable_timeout,
+            times=RetryTimes(setting.initial_backoff, setting.max_backoff, setting.unschedulable_timeout),
             own=own_volumes(self.state.objects),
             failures=self.failures,
         )

@@ -13,6 +13,7 @@ from bayplan.answers.simulation.owners import owners_of, workload_of
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.queue import RetryTimes
 
 DEFAULT_GRACE = 30
 _NODE_KIND = "Node"
@@ -97,9 +98,8 @@ class Controllers:
 class Behaviour:
     """How a simulated cluster behaves.
 
-    `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. The backoffs
-    and the timeout of unschedulable pods are those of the scheduler, in seconds. `keeps_order`: see
-    `SchedulingQueue`; the timeout doesn't count then.
+    `attempt_seconds`: how long an attempt takes. `binding_seconds`: how long after it the pod is bound. `retries`: when
+    the scheduler attempts rejected pods again.
     """
 
     startup: Startup = field(default_factory=Startup)
@@ -107,7 +107,4 @@ class Behaviour:
     controllers: Controllers = field(default_factory=Controllers)
     attempt_seconds: float = 0.002
     binding_seconds: float = 0.0
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
-    unschedulable_timeout: float = 300.0
-    keeps_order: bool = False
+    retries: RetryTimes = field(default_factory=RetryTimes)

@@ -15,34 +15,20 @@ from bayplan.core.executor.executor import Executor
 from bayplan.core.executor.intake import Intake
 from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.waiting_pods import PodsInPermit
-from bayplan.core.queue import SchedulingQueue
+from bayplan.core.queue import RetryTimes, SchedulingQueue
 
 
 class MemoryScheduler:
     """What a scheduler is made of. Who uses it decides which pod has its turn, and when time passes.
 
-    `preempt`: whether pods may preempt. `initial_backoff`, `max_backoff` and `unschedulable_timeout` are in seconds.
-    `keeps_order`: see `SchedulingQueue`.
+    `preempt`: whether pods may preempt. `times`: when rejected pods have their next attempt.
     """
 
-    def __init__(
-        self,
-        world: World,
-        ports: MemoryPorts,
-        *,
-        preempt: bool = True,
-        initial_backoff: float = 1.0,
-        max_backoff: float = 10.0,
-        unschedulable_timeout: float,
-        keeps_order: bool = False,
-    ) -> None:
+    def __init__(self, world: World, ports: MemoryPorts, times: RetryTimes, *, preempt: bool = True) -> None:
         self.queue = SchedulingQueue(
             world.queue_profiles,
             world.state.nominations,
-            initial_backoff=initial_backoff,
-            max_backoff=max_backoff,
-            unschedulable_timeout=unschedulable_timeout,
-            keeps_order=keeps_order,
+            times=times,
             own=world.own_volumes,
             failures=world.failures,
         )

@@ -25,9 +25,11 @@ from bayplan.core.executor.ports import Binding
 from bayplan.core.executor.runtime import Only
 from bayplan.core.framework.events import ClusterEvent
 from bayplan.core.framework.status import Code, PluginError, Status
-from bayplan.core.queue import Place, QueuedPod
+from bayplan.core.queue import Place, QueuedPod, RetryTimes
 from bayplan.core.scheduling import Decision, Plan, Preemption, Refusal, Unit
 
+_ONCE = RetryTimes(unschedulable_timeout=math.inf)
+"""Rejected pods are attempted again only if something helps."""
 _ATTEMPTS = 5
 """A pod is attempted again this often at most, as long as no pod is placed or evicted."""
 
@@ -62,7 +64,7 @@ class Simulation(AttemptOutcomes):
         self._together = together
         self._may_help = may_help
         self._ports = MemoryPorts(world, self)
-        scheduler = MemoryScheduler(world, self._ports, preempt=preempt, unschedulable_timeout=math.inf)
+        scheduler = MemoryScheduler(world, self._ports, _ONCE, preempt=preempt)
         self._queue, self._executor, self._attempts = scheduler.queue, scheduler.executor, scheduler.attempts
         self._waits = scheduler.waits
         self._shared = SharedRefusals(world)

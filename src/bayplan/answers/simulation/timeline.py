@@ -113,14 +113,7 @@ class Timeline(AttemptOutcomes):
         self._latest: dict[str, str] = {}
         """By uid of an origin that has not ended: the uid of its latest pod."""
         self._ports = _TimedPorts(world, self)
-        self._scheduler = MemoryScheduler(
-            world,
-            self._ports,
-            initial_backoff=self.behaviour.initial_backoff,
-            max_backoff=self.behaviour.max_backoff,
-            unschedulable_timeout=self.behaviour.unschedulable_timeout,
-            keeps_order=self.behaviour.keeps_order,
-        )
+        self._scheduler = MemoryScheduler(world, self._ports, self.behaviour.retries)
         self._queue = self._scheduler.queue
         world.handle.time = begin
 

@@ -9,6 +9,7 @@ Other packages use `gates`, `hints`, `in_flight`, `queued_pod`, `sort_keys`.
 
 from bayplan.core.queue.hints import QueueProfile
 from bayplan.core.queue.queued_pod import PendingCounts, Place, QueuedPod
+from bayplan.core.queue.retry_times import RetryTimes
 from bayplan.core.queue.scheduling_queue import SchedulingQueue
 
-__all__ = ["PendingCounts", "Place", "QueueProfile", "QueuedPod", "SchedulingQueue"]
+__all__ = ["PendingCounts", "Place", "QueueProfile", "QueuedPod", "RetryTimes", "SchedulingQueue"]

@@ -19,6 +19,7 @@ from bayplan.core.queue.backoff import AttemptBackoff
 from bayplan.core.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.core.queue.places import ATTEMPT_FAILED, Places
 from bayplan.core.queue.queued_pod import PendingCounts, Place, QueuedGroup, QueuedPod
+from bayplan.core.queue.retry_times import RetryTimes
 from bayplan.foundations.failures import Failures
 
 BACKOFF_COMPLETE = "BackoffComplete"
@@ -34,11 +35,7 @@ class SchedulingQueue(Places):
     Args:
         profiles: by scheduler name.
         nominations: nominated pods; shared with the cluster state, and updated by the queue.
-        initial_backoff: in seconds.
-        max_backoff: in seconds.
-        unschedulable_timeout: seconds after which an unschedulable pod is requeued without an event.
-        keeps_order: whether a rejected pod keeps its place in the order, without a further backoff, and only events
-            requeue it: as if every pod that waits were tried again each time, while one of those that are alike is.
+        times: when rejected pods have their next attempt.
         own: the topics of objects that a single pod may be rejected for (see `Peers`).
         caller: returns the function that calls the PreEnqueue plugins for a pod.
         ask_hint: calls a hint.
@@ -50,10 +47,7 @@ class SchedulingQueue(Places):
         profiles: Mapping[str, QueueProfile],
         nominations: Nominations,
         *,
-        initial_backoff: float = 1.0,
-        max_backoff: float = 10.0,
-        unschedulable_timeout: float = 300.0,
-        keeps_order: bool = False,
+        times: RetryTimes = RetryTimes(),  # noqa: B008 - immutable
         own: Topics = NO_TOPICS,
         caller: Callable[[PodInfo], Caller] = lambda _: call,
         ask_hint: AskHint = ask_hint,
@@ -63,11 +57,12 @@ class SchedulingQueue(Places):
             raise ValueError("a scheduling queue needs at least one profile")
         failures = failures or Failures()
         hints = Hints(profiles, ask_hint, failures)
-        super().__init__(profiles, hints, AttemptBackoff(initial_backoff, max_backoff), own, caller, failures)
+        backoff = AttemptBackoff(times.initial_backoff, times.max_backoff)
+        super().__init__(profiles, hints, backoff, own, caller, failures)
         self.nominations = nominations
         self._changes = partial(changes.pod_changes, scale_ups=any(each.resizes for each in profiles.values()))
-        self._unschedulable_timeout = math.inf if keeps_order else unschedulable_timeout
-        self._keeps_order = self.groups.keeps_order = keeps_order
+        self._unschedulable_timeout = math.inf if times.keeps_order else times.unschedulable_timeout
+        self._keeps_order = self.groups.keeps_order = times.keeps_order
         self.unit: Mapping[str, QueuedPod] = self._in_flight.unit
         """By uid, the pods of the running attempt: popped or taken for it, and neither placed nor requeued yet."""
 

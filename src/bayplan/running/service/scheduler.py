@@ -34,7 +34,7 @@ from bayplan.core.framework.extenders import EXTENDER
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.own_volumes import own_volumes
 from bayplan.core.framework.profile import Profile
-from bayplan.core.queue import QueueProfile, SchedulingQueue
+from bayplan.core.queue import QueueProfile, RetryTimes, SchedulingQueue
 from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.collector import Collector
 from bayplan.running.client.client import Client
@@ -191,9 +191,7 @@ class Scheduler:
         return make(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
             services.state.nominations,
-            initial_backoff=settings.initial_backoff,
-            max_backoff=settings.max_backoff,
-            unschedulable_timeout=settings.unschedulable_timeout,
+            times=RetryTimes(settings.initial_backoff, settings.max_backoff, settings.unschedulable_timeout),
             own=own_volumes(services.state.objects),
             caller=services.metrics.pre_enqueue_caller,
             ask_hint=services.metrics.ask_hint,

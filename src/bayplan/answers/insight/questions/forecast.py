@@ -30,6 +30,7 @@ from bayplan.answers.simulation.rehearsal import Rehearsal, TheWorldGoesOn, age_
 from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.world import World
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.queue import RetryTimes
 from bayplan.core.scheduling import Plan
 from bayplan.foundations.collector import collector_paused
 
@@ -59,7 +60,7 @@ class ForecastSetting:
     rules: Rules | None = None
     mixed: float = 0.0
     runs: int | None = None
-    behaviour: Behaviour = field(default_factory=lambda: Behaviour(keeps_order=True))
+    behaviour: Behaviour = field(default_factory=lambda: Behaviour(retries=RetryTimes(keeps_order=True)))
 
 
 @dataclass(frozen=True, slots=True)

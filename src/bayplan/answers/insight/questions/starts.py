@@ -25,6 +25,7 @@ from bayplan.core.api import durations as texts
 from bayplan.core.api.kinds import JOB, POD
 from bayplan.core.config import KubeSchedulerConfiguration
 from bayplan.core.expansion.expansion import Expansion
+from bayplan.core.queue import RetryTimes
 
 _RUNS = (39, 19, 9)
 """How often a forecast runs. With these numbers, four of five true starts are between p10 and p90."""
@@ -157,9 +158,7 @@ def setting_of(
         termination=Termination() if pods.termination_seconds is None else Termination(pods.termination_seconds),
         attempt_seconds=parameters.scheduler.attempt_seconds,
         binding_seconds=parameters.scheduler.binding_seconds or 0.0,
-        initial_backoff=float(usual.podInitialBackoffSeconds),
-        max_backoff=float(usual.podMaxBackoffSeconds),
-        keeps_order=True,
+        retries=RetryTimes(float(usual.podInitialBackoffSeconds), float(usual.podMaxBackoffSeconds), keeps_order=True),
     )
     mixed = _mixed(world, durations, parameters.scheduler.attempt_seconds)
     added = () if new is None else new.objects
