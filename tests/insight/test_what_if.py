@@ -189,3 +189,13 @@ def test_what_if_foretells_what_the_scheduler_does(seed):
     foretold = {name_of(change.pod): (change.before.node, change.after.node) for change in answer.pods}
     assert foretold == {name: (before.get(name), after.get(name)) for name in foretold}
     assert {name for name in before if before[name] != after.get(name)} <= foretold.keys()
+
+
+def test_pod_that_is_no_longer_preempted_is_not_new():
+    cluster = (node("a1", cpu="2"), pod("bare", "a1", cpu="1"), pod("urgent", cpu="2", priority=10))
+    answer = ask(*cluster, add_nodes=["like:a1"])
+    (bare,) = [change for change in answer.pods if change.pod == "default/bare"]
+    assert bare.before.message == "preempted by pod default/urgent"
+    assert bare.states == ("absent", "placed")
+    assert answer.to_dict()["summary"] == "1 pod on another node, 1 no longer evicted"
+    assert ["default/bare", "evicted", "a1"] in [line.split() for line in str(answer).splitlines()]

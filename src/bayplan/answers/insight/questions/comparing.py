@@ -15,6 +15,9 @@ from bayplan.answers.insight.tables import grouped, table
 _SIBLINGS = 3
 """More changed pods of a workload than these are summed up."""
 
+_EVICTED = "evicted"
+"""The state before of a pod that would be preempted, and not be created again, without the change."""
+
 _SUMMARIES = {
     (PENDING, PLACED): "from pending to placed",
     (PLACED, PENDING): "from placed to pending",
@@ -22,6 +25,8 @@ _SUMMARIES = {
     (PENDING, PENDING): "pending for another reason",
     (ABSENT, PLACED): "new and placed",
     (ABSENT, PENDING): "new and pending",
+    (_EVICTED, PLACED): "no longer evicted",
+    (_EVICTED, PENDING): "pending, and no longer evicted",
     (PLACED, ABSENT): "gone",
     (PENDING, ABSENT): "no longer pending",
 }
@@ -31,9 +36,14 @@ _SUMMARIES = {
 _RANK: Mapping[tuple[str, str], int] = {states: number for number, states in enumerate(_SUMMARIES)}
 
 
+def _states(change: PodChange) -> tuple[str, str]:
+    before = change.before
+    return (_EVICTED if before.state == ABSENT and before.message else before.state), change.after.state
+
+
 def summary(pods: Sequence[PodChange], pending: int) -> str:
     """Return one sentence about changes. `pending`: the number of pods that are pending afterwards."""
-    counts = Counter(change.states for change in pods)
+    counts = Counter(map(_states, pods))
     parts = [
         f"{plural(counts[states], 'pod') if number == 0 else f'{counts[states]:,}'} {text}"
         for number, (states, text) in enumerate(item for item in _SUMMARIES.items() if counts[item[0]])
@@ -54,7 +64,7 @@ def changes_table(
     summed = {name for name, number in siblings.items() if name and number > _SIBLINGS and not wide}
     if summed:
         yield from _workloads([workload for workload in workloads if workload.workload in summed], pods, limit)
-    single = sorted((pod for pod in pods if pod.workload not in summed), key=lambda each: _RANK[each.states])
+    single = sorted((pod for pod in pods if pod.workload not in summed), key=lambda each: _RANK[_states(each)])
     if single:
         headers = ("POD", "BEFORE", "AFTER")
         yield from (
@@ -67,7 +77,7 @@ def changes_table(
 def _workloads(workloads: Sequence[WorkloadChange], pods: Iterable[PodChange], limit: int) -> Iterator[RenderableType]:
     members = grouped((change.workload, change) for change in pods)
     in_order = sorted(
-        workloads, key=lambda each: (min(_RANK[pod.states] for pod in members[each.workload]), each.workload)
+        workloads, key=lambda each: (min(_RANK[_states(pod)] for pod in members[each.workload]), each.workload)
     )
 
     def row(each: WorkloadChange) -> Sequence[str]:
@@ -79,7 +89,7 @@ def _workloads(workloads: Sequence[WorkloadChange], pods: Iterable[PodChange], l
 
 def _sorts(pods: Iterable[PodChange]) -> Iterator[str]:
     """What happens to the pods of a workload, with the nodes that take the most of them."""
-    found = grouped((change.states, change) for change in pods)
+    found = grouped((_states(change), change) for change in pods)
     for states, text in _SUMMARIES.items():
         if states in found:
             nodes = Counter(change.after.node for change in found[states] if change.after.node)
@@ -109,4 +119,4 @@ def _causes(pods: Iterable[PodChange], summed: set[str], *, wide: bool) -> Itera
 
 
 def _where(state: PodState) -> str:
-    return {PLACED: state.node or PLACED, ABSENT: "-"}.get(state.state, state.state)
+    return {PLACED: state.node or PLACED, ABSENT: _EVICTED if state.message else "-"}.get(state.state, state.state)

@@ -30,7 +30,10 @@ ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """The state of a pod, with its node, and the reason if it is pending. `workload`: see `owners.workload_of`."""
+    """The state of a pod, with its node, and the reason if it is pending or was evicted without being created again.
+
+    `workload`: see `owners.workload_of`.
+    """
 
     state: str
     node: str | None = None
@@ -135,11 +138,15 @@ def schedule_pending(world: World, order: Order, progress: Progress = silent) ->
     """
     results: dict[str, Result] = {}
     recreated: list[PodInfo] = []
+    gone: dict[str, PodState] = {}
 
-    def evicted(victim: PodInfo, _: Preemption) -> None:
+    def evicted(victim: PodInfo, preemption: Preemption) -> None:
         results.pop(victim.key, None)
         if is_replaced(victim):
             recreated.append(pending_copy(victim))
+        else:
+            why = f"preempted by pod {preemption.pod.key}"
+            gone[victim.key] = PodState(ABSENT, message=why, workload=workload_of(victim))
 
     waiting = list(world.pending.values())
     while waiting:
@@ -150,7 +157,7 @@ def schedule_pending(world: World, order: Order, progress: Progress = silent) ->
         recreated.clear()
         for pod in waiting:
             world.change(POD, pod.key, pod)
-    return {key: _state(world, pod, results.get(key)) for key, pod in world.state.objects[POD].items()}
+    return gone | {key: _state(world, pod, results.get(key)) for key, pod in world.state.objects[POD].items()}
 
 
 def _state(world: World, pod: PodInfo, result: Result | None) -> PodState:
@@ -171,8 +178,8 @@ _NOWHERE = PodState(ABSENT)
 
 def compare(before: Mapping[str, PodState], after: Mapping[str, PodState]) -> tuple[PodChange, ...]:
     """Return the pods that have another state, another node or another message, ordered by name."""
-    keys = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    return tuple(PodChange(key, before.get(key, _NOWHERE), after.get(key, _NOWHERE)) for key in sorted(keys))
+    both = ((key, before.get(key, _NOWHERE), after.get(key, _NOWHERE)) for key in sorted(before.keys() | after.keys()))
+    return tuple(PodChange(*each) for each in both if each[1] != each[2] and {ABSENT} != {each[1].state, each[2].state})
 
 
 def by_workload(
