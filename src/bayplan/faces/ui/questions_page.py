@@ -119,7 +119,7 @@ QUESTIONS: Mapping[str, QuestionForm] = {
         QuestionForm(
             AskWhen,
             "When",
-            "In how long do pods start that wait, and what do they wait for?",
+            "When will the pods that wait start, and what do they wait for?",
             (
                 FormField("what", "pod or workload", "job/train, or nothing for all that are pending"),
                 _NAMESPACE,
