@@ -32,7 +32,7 @@ COMMANDS = {
         "insight.scale_up:scale_up",
         "Show how many nodes of which pool would be enough for what is pending, or for manifests.",
     ),
-    "when": ("insight.when:when", "Show in how long pods start, what they wait for, and what would let them sooner."),
+    "when": ("insight.when:when", "Show when pods will start, what they wait for, and what would be sooner."),
     "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
     "usage": ("insight.usage:usage", "Show what pods request, by namespace, workload and priority."),
