@@ -74,3 +74,16 @@ def test_text_whose_place_is_beyond_the_distinct_ones_is_one_line(tmp_path):
 
     with pytest.raises(HistoryError, match=r"a\.parquet is truncated or damaged: .*indices"):
         import_trace([tmp_path / "a.parquet"], tmp_path / "h")
+
+
+ENDLESS = {
+    "a list of so many doubles": b"\x19\xf7" + b"\xff" * 8 + b"\x7f",
+    "a number without an end": b"\x15" + b"\x80" * 1_000_000,
+}
+
+
+@cases("footer", ENDLESS)
+def test_footer_that_promises_more_than_it_has_is_damaged(tmp_path, footer):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+    assert most_values(tmp_path / "a.parquet") is None

@@ -138,7 +138,7 @@ def opened_zip(path: Path) -> Iterator[ZipFile]:
     """An open ZIP archive. Raises BadZipFile, also where its list of members can't be read, and OSError."""
     try:
         archive = ZipFile(path)
-    except (NotImplementedError, ValueError, struct.error) as error:  # a later version, a place, a name
+    except (NotImplementedError, ValueError, struct.error) as error:  # what zipfile raises for a damaged list
         raise BadZipFile(str(error)) from None
     with archive:
         yield archive
@@ -149,7 +149,7 @@ def read_member(archive: ZipFile, name: str, allowance: Allowance) -> bytes:
     try:
         with archive.open(name) as file:
             return drained(file, allowance)
-    except (EOFError, zlib.error, NotImplementedError, RuntimeError) as error:  # the last two: a method, a password
+    except (EOFError, zlib.error, NotImplementedError, RuntimeError) as error:  # or it is encrypted
         raise BadZipFile(f"{name}: {error}") from None
 
 

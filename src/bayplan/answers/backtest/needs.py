@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bayplan.answers.backtest.delays import RecordedDelays
 from bayplan.answers.simulation.behaviour import DEFAULT_GRACE
 from bayplan.answers.simulation.meter import Size
-from bayplan.answers.simulation.owners import alike, belongs_to, owners_of
+from bayplan.answers.simulation.owners import belongs_to, owners_of, run_time_groups
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.foundations.latest import LruDict
@@ -37,7 +37,7 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """What a pod has in common with those that may replace it. `groups`: see `alike`.
+    """What a pod has in common with those that may replace it. `groups`: see `run_time_groups`.
 
     `grace`: the grace period in seconds. `service`: see `belongs_to`.
     """
@@ -65,7 +65,7 @@ class Kin:
             found = pod.cache[Kin] = cls(
                 (pod.namespace, *(owner or ()), pod.labels.get(_INDEX, "")),
                 owner is None or owner[0] == STATEFUL_SET.kind,
-                tuple(alike(pod)),
+                tuple(run_time_groups(pod)),
                 float(DEFAULT_GRACE if grace is None else grace),
                 owner is not None,
                 belongs_to(pod),

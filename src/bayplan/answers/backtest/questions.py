@@ -33,7 +33,7 @@ from bayplan.answers.insight.question_parameters import (
     Option,
     Question,
     RecommendationList,
-    ScaledRequests,
+    ScaledRequestList,
     configured,
 )
 from bayplan.answers.simulation.models.parameters import Parameters, ParametersError, parameters_of
@@ -69,7 +69,7 @@ class Comparing(Question, frozen=True, kw_only=True):
         Option("-f", file=FILE),
     ] = []
     requests: RecommendationList = []
-    scale_requests: ScaledRequests = []
+    scale_requests: ScaledRequestList = []
     namespace: Annotated[Namespace, Option("-n", about=("scale_requests",))] = "default"
     autoscaler: Annotated[Autoscaler, Meta(description="Whose rules add and remove nodes."), Option("--autoscaler")] = (
         "auto"

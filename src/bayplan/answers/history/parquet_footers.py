@@ -16,6 +16,8 @@ _ROW_GROUPS, _COLUMNS, _COLUMN_METADATA, _NUM_VALUES = 4, 1, 3, 5
 """The numbers of the fields that lead to the number of values of a column in a row group."""
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = frozenset({4, 5, 6})
+_MOST_BITS = 64
+"""The size of the largest number."""
 _LONG = 15
 """The size in the header of a list that says that the size follows."""
 
@@ -71,6 +73,8 @@ class _Compact:
             self._at += length
         elif kind == _DOUBLE:
             self._at += 8
+            if self._at > len(self._raw):  # or a list of any length would be read on
+                raise IndexError
         elif kind in {_TRUE, _FALSE, _BYTE}:
             return self._byte()
         else:
@@ -87,6 +91,8 @@ class _Compact:
         while (part := self._byte()) & 128:
             found |= (part & 127) << shift
             shift += 7
+            if shift > _MOST_BITS:
+                raise IndexError
         return found | part << shift
 
     def _integer(self) -> int:

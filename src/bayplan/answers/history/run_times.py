@@ -16,7 +16,7 @@ import msgspec
 from bayplan.answers.history.ends import ENDS_BY_ITSELF
 from bayplan.answers.history.events import PodArrived, PodBound, PodEnded
 from bayplan.answers.history.reading import History
-from bayplan.answers.simulation.owners import alike
+from bayplan.answers.simulation.owners import run_time_groups
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
@@ -29,14 +29,14 @@ _KEPT = 200
 
 
 def run_times_seen(history: History) -> dict[str, list[float]]:
-    """Return the seconds that pods ran, by the groups of `alike`. Memory: what exists, and what is returned."""
+    """Return the seconds that pods ran, by `run_time_groups`. Memory: what exists, and what is returned."""
     found: LruDict[str, deque[float]] = LruDict(_MOST)
     for document, seconds in _ends(history):
         try:
             pod = PodInfo.from_raw(encode(document))
-        except ValueError:  # one that can't be read runs as long as nobody knows
+        except ValueError:  # the run time of a pod that can't be read stays unknown
             continue
-        for group in alike(pod):
+        for group in run_time_groups(pod):
             known = found.get(group) or deque(maxlen=_KEPT)
             known.append(round(seconds, 3))
             found[group] = known

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from bayplan.answers.simulation.models.run_times import AtMost, Exactly, Lognormal, RunTime, Seen
-from bayplan.answers.simulation.owners import alike, owners_of
+from bayplan.answers.simulation.owners import owners_of, run_time_groups
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import durations as texts
 from bayplan.core.api.kinds import JOB
@@ -78,7 +78,7 @@ class ExpectedRunTimes:
     """How long the pods of a snapshot run. Pods are remembered by their uid, so one of them costs little again.
 
     `given`: by workload (`job default/train`, `pod default/a`, or a pattern such as `job default/train-*`). `seen`: the
-    seconds that pods of a history ran, by what pods have in common (`alike` of `bayplan.answers.simulation.owners`).
+    seconds that pods of a history ran, by what pods have in common (`run_time_groups`).
 
     Attributes:
         problems: what can't be read, one line each.
@@ -132,7 +132,7 @@ class ExpectedRunTimes:
         if self._given and (key := self._given_key(pod)) is not None:
             self._used.add(key)
             yield SOURCES[1], self._given[key]
-        for group in alike(pod) if self._seen else ():
+        for group in run_time_groups(pod) if self._seen else ():
             if (seen := self._seen.get(group)) is not None:
                 yield SOURCES[2], seen
 

@@ -125,7 +125,7 @@ RecommendationList = Annotated[
         "Goldilocks, or CSV with the columns namespace, kind, name, container, cpu and memory.",
     ),
 ]
-ScaledRequests = Annotated[
+ScaledRequestList = Annotated[
     list[Name],
     Meta(description="Workloads, with a factor for cpu and memory.", examples=[["deployment/web=0.7"]]),
     Option(

@@ -113,10 +113,10 @@ def workload_of(pod: PodInfo) -> str:
     return f"{owners[-1][0].lower()} {pod.namespace}/{owners[-1][1]}" if owners else ""
 
 
-def alike(pod: PodInfo) -> Iterator[str]:
+def run_time_groups(pod: PodInfo) -> Iterator[str]:
     """Yield names for the pods that run about as long as a pod, the most similar ones first.
 
-    Those of its workload come first. A Job runs once, so the pods of Jobs with the same labels are alike, too.
+    Those of its workload come first. A Job runs once, so Jobs with the same labels count together.
     """
     owners = list(owners_of(pod))
     if owners:

@@ -19,7 +19,7 @@ from bayplan.answers.insight.question_parameters import (
     PodName,
     Question,
     RecommendationList,
-    ScaledRequests,
+    ScaledRequestList,
     configured,
 )
 from bayplan.foundations.lazy import on_use
@@ -87,7 +87,7 @@ class CommonChanges(Question, frozen=True, kw_only=True):
         ),
     ] = []
     requests: RecommendationList = []
-    scale_requests: ScaledRequests = []
+    scale_requests: ScaledRequestList = []
     namespace: Annotated[Namespace, Option("-n", about=("scale", "delete_pods", "objects", "scale_requests"))] = (
         "default"
     )
