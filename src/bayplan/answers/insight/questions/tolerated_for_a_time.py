@@ -72,8 +72,9 @@ def _evictions(
     world: World, pod: PodInfo, taints: Sequence[Taint], devices: DeviceEvictions | None
 ) -> Iterator[tuple[float, str, str]]:
     """Yield in how many seconds a pod is evicted, by which taint, and of what."""
-    if taints:
-        tolerations = pod.object.spec.tolerations or ()
+    spec = pod.object.spec if taints else None
+    if spec is not None:
+        tolerations = spec.tolerations or ()
         for taint in taints:
             seconds = tolerated_seconds([taint], tolerations)
             if math.isfinite(seconds):
