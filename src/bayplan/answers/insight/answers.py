@@ -49,6 +49,11 @@ class Answer(ABC):
         """Whether the question was stopped early, so that the answer has only what was known by then."""
         return False
 
+    @property
+    def passes(self) -> bool:
+        """Whether what was asked about is as one would like it, so that a command exits with 0, and not with 1."""
+        return True
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md, as JSON-compatible values. Keys are stable; new ones may come."""
         return fields_of(self)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer, Progress
     from bayplan.answers.insight.insight import Insight
 
-A = TypeVar("A", bound="Answer")
-
+EXIT_NOT_PASSED = 1
 
 yes_option = click.option(
     "--yes", is_flag=True, help="Ask even if the question adds more to the cluster than a typo should."
@@ -34,8 +33,10 @@ yes_option = click.option(
 """The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
 
 
-def answer(asked: AskedCluster, ask: Callable[[Insight, Progress, int], A], *, doing: str = "", yes: bool = False) -> A:
-    """Ask, print the answer to stdout, and return it. `ask`: that of a question.
+def answer(
+    asked: AskedCluster, ask: Callable[[Insight, Progress, int], Answer], *, doing: str = "", yes: bool = False
+) -> None:
+    """Ask, and print the answer to stdout. The status is 1 if it doesn't pass. `ask`: that of a question.
 
     `yes`: without the limits of `bayplan.answers.insight.limits`. `doing`: what takes time, for the line of progress,
     if Ctrl-C may end the question early.
@@ -66,7 +67,8 @@ def answer(asked: AskedCluster, ask: Callable[[Insight, Progress, int], A], *, d
         fail(f"cannot write the answer: {error.strerror or error}")
     if found.interrupted:
         raise SystemExit(EXIT_INTERRUPTED)
-    return found
+    if not found.passes:
+        raise SystemExit(EXIT_NOT_PASSED)
 
 
 def show(found: Answer, output: str) -> None:
