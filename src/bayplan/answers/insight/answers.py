@@ -8,7 +8,7 @@ tables (`tables.py`), which `rendering.py` makes text or HTML. Keys of the JSON 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.json_values import fields_of
@@ -48,6 +48,11 @@ class Answer(ABC):
     def interrupted(self) -> bool:
         """Whether the question was stopped early, so that the answer has only what was known by then."""
         return False
+
+    @property
+    def forms(self) -> Mapping[str, str]:
+        """Further forms of it as text, by name: those that other tools read."""
+        return {}
 
     @property
     def passes(self) -> bool:

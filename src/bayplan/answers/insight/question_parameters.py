@@ -98,7 +98,8 @@ class Spoken:
 
     `help`: what its help says. `doing`: what takes time, if Ctrl-C may end it early. `adds`: whether it adds to the
     cluster, so that it has limits. `decides`: whether it makes decisions, so that it needs plugins of a recording.
-    `expected`: what is wrong with parameters that aren't `complete`. `unselected`: why -l can't be given.
+    `expected`: what is wrong with parameters that aren't `complete`. `unselected`: why -l can't be given. `forms`: what
+    its answer has besides the usual ones.
     """
 
     help: str
@@ -107,6 +108,7 @@ class Spoken:
     decides: bool = True
     expected: str = ""
     unselected: str = ""
+    forms: Sequence[str] = ()
 
 
 Name = Annotated[str, Meta(min_length=1, max_length=512)]

@@ -33,6 +33,10 @@ COMMANDS = {
     "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
     "why-not": ("bayplan.answers.insight.asked.why_not:AskWhyNot", "Show everything that keeps a pod from a node."),
     "fit": ("bayplan.answers.insight.asked.fit:AskFit", "Show whether all pods of manifests would be placed now."),
+    "check": (
+        "bayplan.answers.insight.asked.check:AskCheck",
+        "Check manifests before they are merged: fit, evictions, quota, rollouts, likely mistakes.",
+    ),
     "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
     "drain": (
         "bayplan.answers.insight.asked.drain:AskDrain",

@@ -1,4 +1,6 @@
 """PodTopologySpread: spreads pods over topology domains.
 
-Other packages use `plugin`.
+`counting.py` counts for answers as Filter does.
+
+Other packages use `counting`, `plugin`.
 """

@@ -21,7 +21,7 @@ from bayplan.core.api.tolerations import heeded
 from bayplan.core.cluster.columns import Int32, Int64
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.cluster.pod_selectors import by_labels, labels_key
+from bayplan.core.cluster.pod_selectors import labels_key
 from bayplan.core.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.core.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.core.framework.giving_way import ManySteps
@@ -129,7 +129,7 @@ class PodTopologySpread(OnlyPlaces):
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True)
         cycle.data[self.name] = spreads = []
         for each in zip(constraints, eligible, strict=True):
-            spreads.append(_hard(*each, pod, nodes))
+            spreads.append(HardSpread.of(*each, pod, nodes))
             self._steps.check(pod.uid, len(spreads))
         return None
 
@@ -279,12 +279,6 @@ def _inputs(pod: PodInfo) -> Hashable:
 
 def _owners(pod: PodInfo) -> Hashable:
     return tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
-
-
-def _hard(constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
-    active = nodes.table.group(constraint.group(pod.namespace)).active
-    count = by_labels(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
-    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
 def _soft(constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes) -> SoftSpread:

@@ -72,8 +72,10 @@ def answer(
 
 
 def show(found: Answer, output: str) -> None:
-    """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`."""
-    if output == "json":
+    """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`, or of the answer's own forms."""
+    if output in found.forms:
+        click.echo(found.forms[output])
+    elif output == "json":
         click.echo(json.dumps(found.to_dict(), indent=2))
     elif output == "html":
         click.echo(found.html(wide=True))

@@ -44,7 +44,7 @@ def question_command(question: type[Question]) -> click.Command:
             raise click.UsageError(spoken.unselected)
         answer(asked, _asked(question, spoken, asked, given).ask, doing=spoken.doing, yes=yes)
 
-    found: Command = cluster_options(command) if spoken.decides else state_options(command)
+    found: Command = cluster_options(command, spoken.forms) if spoken.decides else state_options(command)
     if spoken.adds:
         found = yes_option(found)
     return click.command(question.name, help=spoken.help)(question_options(question)(found))
