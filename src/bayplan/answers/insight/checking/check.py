@@ -47,6 +47,7 @@ class Asked(Protocol):
     world: World
     snapshot: Snapshot
     gates: FeatureGates
+    seed: int
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, progress: Progress = ...) -> Fit:
         """Return whether the pods of objects would be placed."""
@@ -196,6 +197,7 @@ class _Checking:
         """Yield the findings, as they become known. May raise Stopped."""
         changes = Changes(objects=list(accepted(self._given, self._fit)))
         after = self._asked.changed(changes, progress=self._progress)
+        after.seed += 1  # what is made of templates next gets other names and uids
         after.move(with_nodes(after.snapshot, self._fit))
         yield from found_by_fit(self._fit, self._given, lambda owner: self._helped(after, owner))
         self._progress("likely mistakes")

@@ -50,13 +50,10 @@ class Given:
 
     kind: Kind
     key: str
+    title: str
+    """What it is called, as in `deployment shop/web`."""
     file: str = ""
     line: int = 0
-
-    @property
-    def title(self) -> str:
-        """What it is called, as in `deployment shop/web`."""
-        return f"{self.kind.singular} {self.key}"
 
     def finding(self, rule: str, message: str, next_step: str) -> Finding:
         """Return a finding about it."""
@@ -71,6 +68,10 @@ class GivenObjects:
         self._known: dict[tuple[Kind, str], Given] = {}
         self._at: dict[str, Given] = {}
         self._by_document: dict[int, Given] = {}
+        self._titles: dict[str, Given] = {}
+        self._names: dict[tuple[str, str], Given] = {}
+        self._makers: dict[str, Given] = {}
+        """key -> what may make pods; of several objects with one name, the workload"""
         for number, document in enumerate(self.documents, start=1):
             where = document.where if isinstance(document, PlacedDocument) else ""
             try:
@@ -78,8 +79,12 @@ class GivenObjects:
             except SnapshotError:
                 continue  # the API server refuses it, which is a finding
             file, line = file_and_line(where)
-            given = self._known[kind, key] = self._by_document[id(document)] = Given(kind, key, file, line)
-            self._at[where or f"object {number}"] = given
+            title = f"{kind.singular if kind.model else str(document['kind']).lower()} {key}"
+            given = self._known[kind, key] = self._by_document[id(document)] = Given(kind, key, title, file, line)
+            self._names[str(document["kind"]), key.rpartition("/")[2]] = given
+            self._at[where or f"object {number}"] = self._titles[given.title] = given
+            if kind is not POD and (key not in self._makers or kind in WORKLOADS):
+                self._makers[key] = given
 
     def __iter__(self) -> Iterator[Given]:
         return iter(self._known.values())
@@ -97,22 +102,27 @@ class GivenObjects:
 
     def called(self, title: str) -> Given | None:
         """Return the object with a title such as `deployment shop/web`."""
-        return next((each for each in self if each.title == title), None)
+        return self._titles.get(title)
+
+    def named(self, kind: str, name: str) -> Given | None:
+        """Return an object by the name of its kind, as in `Deployment`, and its own, in any namespace."""
+        return self._names.get((kind, name))
 
     def of_pod(self, key: str) -> Given | None:
         """Return the object that a pod (`namespace/name`) is or is made of: its name begins with that of the object."""
         if (pod := self.get(POD, key)) is not None:
             return pod
-        found = [each for each in self if each.kind in WORKLOADS and key.startswith(f"{each.key}-")]
-        found = found or [each for each in self if each.kind is not POD and key.startswith(f"{each.key}-")]
-        return max(found, key=lambda each: len(each.key), default=None)
+        while "-" in key:
+            key = key.rpartition("-")[0]
+            if key in self._makers:
+                return self._makers[key]
+        return None
 
     def refused(self, what: str) -> tuple[Given | None, str, int]:
         """Return the object that a refusal names, and its file and line: it begins with the place or the number."""
-        for place, given in self._at.items():
-            if what.startswith((f"{place}: ", f"{place} (")):
-                return given, given.file, given.line
-        return (None, *file_and_line(what.rpartition(": ")[0]))
+        where = what.rpartition(": ")[0]
+        given = self._at.get(where) or self._at.get(what.partition(" (")[0])
+        return (None, *file_and_line(where)) if given is None else (given, given.file, given.line)
 
 
 def by_level(findings: Iterable[Finding]) -> Sequence[Finding]:

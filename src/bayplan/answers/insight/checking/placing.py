@@ -74,11 +74,7 @@ def _refused(refused: Refused, given: GivenObjects) -> Finding:
 
 def _not_decided(name: str, given: GivenObjects) -> Finding:
     kind, _, others = name.partition(" ")
-    title = f"{kind.lower()} default/{others.partition(' ')[0].rstrip(':')}"
-    found = given.called(title) or next(
-        (each for each in given if each.kind.kind == kind and each.key.endswith(f"/{others.split()[0].rstrip(':')}")),
-        None,
-    )
+    found = given.named(kind, others.partition(" ")[0].rstrip(":"))
     next_step = "check the pods that its controller makes: pass them, or the workloads, with -f"
     if found is None:
         return Finding("not-decided", name, name, next_step)

@@ -80,16 +80,12 @@ def replicas_beside_autoscaler(cluster: CheckedCluster) -> Iterator[Finding]:
         document = cluster.snapshot.document(HORIZONTAL_POD_AUTOSCALER, key) or {}
         target = (document.get("spec") or {}).get("scaleTargetRef") or {}
         scaled[str(target.get("kind")), f"{key.partition('/')[0]}/{target.get('name')}"] = key
-    for document in cluster.given.documents:
-        spec, metadata = document.get("spec"), document.get("metadata")
-        if not isinstance(spec, dict) or not isinstance(metadata, dict) or spec.get("replicas") is None:
+    for each in cluster.given.documents:
+        given, spec = cluster.given.of_document(each), each.get("spec")
+        if given is None or not isinstance(spec, dict) or spec.get("replicas") is None:
             continue
-        key = f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"
-        given = next(
-            (each for each in cluster.given if each.kind.kind == document.get("kind") and each.key == key), None
-        )
-        autoscaler = scaled.get((str(document.get("kind")), key))
-        if given is not None and autoscaler is not None:
+        autoscaler = scaled.get((given.kind.kind, given.key))
+        if autoscaler is not None:
             message = f"replicas is set, and so is horizontalpodautoscaler {autoscaler}: each apply undoes its scaling"
             yield given.finding("replicas-beside-autoscaler", message, "leave replicas out of the manifest")
 
