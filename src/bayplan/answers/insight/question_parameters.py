@@ -99,7 +99,7 @@ class Spoken:
     `help`: what its help says. `doing`: what takes time, if Ctrl-C may end it early. `adds`: whether it adds to the
     cluster, so that it has limits. `decides`: whether it makes decisions, so that it needs plugins of a recording.
     `expected`: what is wrong with parameters that aren't `complete`. `unselected`: why -l can't be given. `forms`: what
-    its answer has besides the usual ones.
+    its answer has besides the usual ones. `paths`: whether files of objects can be given as arguments, too.
     """
 
     help: str
@@ -109,6 +109,7 @@ class Spoken:
     expected: str = ""
     unselected: str = ""
     forms: Sequence[str] = ()
+    paths: bool = False
 
 
 Name = Annotated[str, Meta(min_length=1, max_length=512)]

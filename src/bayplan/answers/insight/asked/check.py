@@ -24,12 +24,13 @@ class AskCheck(Question, frozen=True, kw_only=True):
         help="Check manifests before they are merged: whether they fit, whom they evict, quotas, rollouts, and likely "
         "mistakes.\n\n"
         "Also shows whether the next rollout would get stuck or leave pods spread unevenly, and what the next version "
-        "of Kubernetes would decide otherwise. Each finding names the object, its file and line, and the next step. "
-        "Exits with 0 if there is nothing from --fail-on on, with 1 if there is, and with 2 for bad input: then "
-        "nothing was checked.",
+        "of Kubernetes would decide otherwise. PATH is a file or a folder, as after -f. Each finding names the object, "
+        "its file and line, and the next step. Exits with 0 if there is nothing from --fail-on on, with 1 if there is, "
+        "and with 2 for bad input: then nothing was checked.",
         doing="Checking",
         adds=True,
         forms=("sarif", "github", "junit"),
+        paths=True,
     )
     example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "check fewer objects"

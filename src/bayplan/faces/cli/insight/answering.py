@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ with on_use():
     from bayplan import insight
     from bayplan.answers.insight import answers, limits
     from bayplan.faces.cli.insight import terminal
+    from bayplan.foundations import file_replacement
 
 
 if TYPE_CHECKING:
@@ -34,12 +35,17 @@ yes_option = click.option(
 
 
 def answer(
-    asked: AskedCluster, ask: Callable[[Insight, Progress, int], Answer], *, doing: str = "", yes: bool = False
+    asked: AskedCluster,
+    ask: Callable[[Insight, Progress, int], Answer],
+    *,
+    doing: str = "",
+    yes: bool = False,
+    saved: Iterable[tuple[str, str]] = (),
 ) -> None:
     """Ask, and print the answer to stdout. The status is 1 if it doesn't pass. `ask`: that of a question.
 
     `yes`: without the limits of `bayplan.answers.insight.limits`. `doing`: what takes time, for the line of progress,
-    if Ctrl-C may end the question early.
+    if Ctrl-C may end the question early. `saved`: formats, and the files to which the answer is written in these, too.
     A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
     is known was printed.
     """
@@ -59,6 +65,11 @@ def answer(
     except insight.QuestionError as error:
         fail(str(error))
     warn(answering.problems)
+    for output, file in saved:
+        try:
+            file_replacement.replace_text(file, f"{_form(found, output)}\n")
+        except OSError as error:
+            fail(f"--save {output}={file}: {error.strerror or error}")
     try:
         show(found, asked.output)
     except BrokenPipeError:
@@ -73,15 +84,18 @@ def answer(
 
 def show(found: Answer, output: str) -> None:
     """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`, or of the answer's own forms."""
-    if output in found.forms:
-        click.echo(found.forms[output])
-    elif output == "json":
-        click.echo(json.dumps(found.to_dict(), indent=2))
-    elif output == "html":
-        click.echo(found.html(wide=True))
+    if output not in {"table", "wide"}:
+        click.echo(_form(found, output))
     else:
         wide = output == "wide"
         if sys.stdout.isatty():
             terminal.show(found, wide=wide)
         else:
             click.echo(found.text(width=10_000 if wide else 160, wide=wide), nl=False)
+
+
+def _form(found: Answer, output: str) -> str:
+    """An answer in a format that programs read."""
+    if output == "json":
+        return json.dumps(found.to_dict(), indent=2)
+    return found.html(wide=True) if output == "html" else found.forms[output]
