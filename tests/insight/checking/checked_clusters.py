@@ -207,6 +207,12 @@ MISTAKES = {
         "deployment shop/web",
         "gets stuck: 0 of 3 new pods",
     ),
+    "twice": (
+        [WEB, deployment(replicas=3)],
+        "given-twice",
+        "deployment shop/web",
+        "it is given again, which counts",
+    ),
     "only its controller knows": (
         [
             WEB,

@@ -132,7 +132,7 @@ class _Forms(Mapping[str, str]):
         self._found = found
 
     def __getitem__(self, name: str) -> str:
-        return forms.FORMS[name](self._found.findings)
+        return forms.FORMS[name](self._found.findings, self._found.fail_on)
 
     def __iter__(self) -> Iterator[str]:
         return iter(forms.FORMS)

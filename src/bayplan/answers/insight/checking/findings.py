@@ -65,6 +65,8 @@ class GivenObjects:
 
     def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
         self.documents = list(documents)
+        self.twice: list[tuple[Given, Given]] = []
+        """Those that come more than once: the former and the latter, which counts."""
         self._known: dict[tuple[Kind, str], Given] = {}
         self._at: dict[str, Given] = {}
         self._by_document: dict[int, Given] = {}
@@ -79,8 +81,11 @@ class GivenObjects:
             except SnapshotError:
                 continue  # the API server refuses it, which is a finding
             file, line = file_and_line(where)
+            before = self._known.get((kind, key))
             title = f"{kind.singular if kind.model else str(document['kind']).lower()} {key}"
             given = self._known[kind, key] = self._by_document[id(document)] = Given(kind, key, title, file, line)
+            if before is not None:
+                self.twice.append((before, given))
             self._names[str(document["kind"]), key.rpartition("/")[2]] = given
             self._at[where or f"object {number}"] = self._titles[given.title] = given
             if kind is not POD and (key not in self._makers or kind in WORKLOADS):

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from bayplan.answers.insight.checking.findings import Finding
-from bayplan.answers.insight.checking.rules import ERROR, NOTE, RULES, WARNING
+from bayplan.answers.insight.checking.rules import ERROR, LEVELS, NOTE, RULES, WARNING
 from bayplan.answers.insight.tables import grouped
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -98,31 +98,28 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def junit(findings: Sequence[Finding]) -> str:
-    """Return JUnit's XML: a test for each rule, which fails for errors and warnings. Notes are its output."""
-    return "\n".join(_junit_lines(findings))
+def junit(findings: Sequence[Finding], fail_on: str = ERROR) -> str:
+    """Return JUnit's XML: a test for each rule. It fails from a level on; what else was found is its output."""
+    return "\n".join(_junit_lines(findings, LEVELS[: LEVELS.index(fail_on) + 1]))
 
 
-def _junit_lines(findings: Sequence[Finding]) -> Iterator[str]:
+def _junit_lines(findings: Sequence[Finding], failing: Sequence[str]) -> Iterator[str]:
     by_rule = grouped((each.rule, each) for each in findings)
-    failures = sum(any(each.level != NOTE for each in found) for found in by_rule.values())
+    failures = sum(RULES[name].level in failing for name in by_rule)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<testsuites name="bayplan check" tests="{len(RULES)}" failures="{failures}" errors="0">'
     yield f'<testsuite name="bayplan check" tests="{len(RULES)}" failures="{failures}" errors="0" skipped="0">'
-    for name in RULES:
+    for name, rule in RULES.items():
         found = by_rule.get(name, ())
-        place = (
-            f" file={_attribute(found[0].file)} line={_attribute(str(found[0].line))}"
-            if found and found[0].file
-            else ""
-        )
-        yield f"<testcase classname={_attribute('bayplan.check')} name={_attribute(name)}{place}>"
+        where = found[0] if found and found[0].file else None
+        place = "" if where is None else f" file={_attribute(where.file)} line={_attribute(str(where.line))}"
+        yield f'<testcase classname="bayplan.check" name={_attribute(name)}{place}>'
         text = _text("\n".join(_line(each) for each in found))
-        if found and RULES[name].level == NOTE:
-            yield f"<system-out>{text}</system-out>"
-        elif found:
+        if found and rule.level in failing:
             title = _attribute(f"{found[0].object}: {found[0].message}")
-            yield f"<failure type={_attribute(RULES[name].level)} message={title}>{text}</failure>"
+            yield f"<failure type={_attribute(rule.level)} message={title}>{text}</failure>"
+        elif found:
+            yield f"<system-out>{text}</system-out>"
         yield "</testcase>"
     yield "</testsuite>"
     yield "</testsuites>"
@@ -146,5 +143,9 @@ def _xml(text: str) -> str:
     return text.translate(_NOT_IN_XML).encode("utf-8", "replace").decode()
 
 
-FORMS: Mapping[str, Callable[[Sequence[Finding]], str]] = {"sarif": sarif, "github": github, "junit": junit}
-"""name -> how it is made"""
+FORMS: Mapping[str, Callable[[Sequence[Finding], str], str]] = {
+    "sarif": lambda findings, _: sarif(findings),
+    "github": lambda findings, _: github(findings),
+    "junit": junit,
+}
+"""name -> how it is made of findings, and of the level from which a check fails"""

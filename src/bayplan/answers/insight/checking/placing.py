@@ -23,6 +23,9 @@ _WAITS = "not created: the rollout of "
 
 def found_by_fit(fit: Fit, given: GivenObjects, helped: Helped) -> Iterator[Finding]:
     """Yield the findings of an answer of fit about the objects."""
+    for former, latter in given.twice:
+        message = f"it is given again{f' in {latter.file}:{latter.line}' if latter.file else ''}, which counts"
+        yield former.finding("given-twice", message, "keep one of them, or check one environment at a time")
     for refused in fit.refused:
         yield _refused(refused, given)
     for name in (*fit.unknown, *fit.not_run):
@@ -45,7 +48,7 @@ def accepted(given: GivenObjects, fit: Fit) -> Iterator[Mapping[str, Any]]:
     refused = {owner.title for pod in fit.pods if pod.outcome == REFUSED and (owner := given.of_pod(pod.pod))}
     for document in given.documents:
         owner = given.of_document(document)
-        if owner is None or owner.title in gone:
+        if owner is None or owner.title in gone or owner is not given.get(owner.kind, owner.key):
             continue
         if owner.title not in refused:
             yield document

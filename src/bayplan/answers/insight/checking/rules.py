@@ -24,6 +24,7 @@ RULES: Mapping[str, Rule] = {
     "pending": Rule(ERROR, "Pods would stay pending."),
     "rollout-stuck": Rule(ERROR, "A rollout would never end."),
     "evicts": Rule(WARNING, "Pods would preempt pods that run."),
+    "given-twice": Rule(WARNING, "The manifests have an object twice, of which only the last one counts."),
     "not-decided": Rule(WARNING, "Only a controller knows the pods of an object, or where they go."),
     "uneven-spread": Rule(WARNING, "Pods would be spread less evenly than a constraint says, after the next rollout."),
     "next-version": Rule(WARNING, "The next version of Kubernetes would decide otherwise."),
