@@ -8,6 +8,7 @@ has the manifests.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from bayplan.answers.insight.checking.findings import Finding, GivenObjects
@@ -19,7 +20,8 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, POD, STATEFUL_SET, Kind
 from bayplan.core.api.labels import InvalidSelector
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.plugins.pod_topology_spread.counting import Spread, spreads_of
+from bayplan.core.framework.capabilities import CountsDomains, PodsByDomain
+from bayplan.core.framework.profile import Point, implements
 
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 """The annotation of a template by which kubectl restarts a workload."""
@@ -79,17 +81,18 @@ def placed_pods(world: World, snapshot: Snapshot, kind: Kind, key: str) -> list[
     return [pod for pod in found if pod.node_name]
 
 
-def _spreads(world: World, pods: list[PodInfo]) -> Iterator[tuple[Spread, PodInfo]]:
+def _spreads(world: World, pods: list[PodInfo]) -> Iterator[tuple[PodsByDomain, PodInfo]]:
     """How the pods of a workload are spread: they have the same constraints."""
     for pod in pods[:1]:
-        try:
-            for spread in spreads_of(pod, world.state.nodes):
-                yield spread, pod
-        except InvalidSelector:
-            return
+        profile = world.profiles.get(pod.scheduler_name)
+        for plugin in profile.at(Point.FILTER) if profile is not None else ():
+            if implements(plugin, CountsDomains):
+                with suppress(InvalidSelector):  # its attempt fails, which is a finding
+                    for spread in plugin.pods_by_domain(pod, world.state.nodes):
+                        yield spread, pod
 
 
-def _uneven_text(spread: Spread) -> str:
+def _uneven_text(spread: PodsByDomain) -> str:
     counts = list(spread.by_domain.items())
     few, many = counts[0], counts[-1]
     return (
