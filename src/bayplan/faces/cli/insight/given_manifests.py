@@ -1,4 +1,4 @@
-"""`bayplan fit`: whether the pods of manifests would all be placed now. For CI, too."""
+"""Reads the manifests that commands are given, and says what a file is that has none."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from bayplan.answers.insight.asked.fit import AskFit
-from bayplan.faces.cli.insight.answering import answer, yes_option
-from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
+from bayplan.faces.cli.insight.cluster_options import AskedCluster
 from bayplan.faces.cli.insight.messages import fail, warn
-from bayplan.faces.cli.insight.question_options import question_options
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -24,28 +19,8 @@ with on_use():
 if TYPE_CHECKING:
     from bayplan.core.api.labels import LabelSelector
 
-EXIT_SOME_DO_NOT_FIT = 1
 
-
-@click.command()
-@question_options(AskFit)
-@yes_option
-@cluster_options
-def fit(asked: AskedCluster, objects: tuple[str, ...], *, yes: bool) -> None:
-    """Show whether all pods of manifests would be placed now, where, and which pods they would preempt.
-
-    The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
-    their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
-    """
-    documents = list(documents_in(asked, objects))
-    if asked.source.path is not None:
-        _warn_of_lacking_kinds(asked, documents)
-
-    if not answer(asked, AskFit(objects=documents).ask, doing="Placing pods", yes=yes).fits:
-        raise SystemExit(EXIT_SOME_DO_NOT_FIT)
-
-
-def _warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
+def warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
     """Say which kinds a dump lacks that the manifests need. A saved snapshot has what its cluster had."""
     known = {gap.kind for gap in asked.snapshot.gaps}
     if asked.source.path is not None and not archive.is_archive(asked.source.path):
