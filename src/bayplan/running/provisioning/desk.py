@@ -42,6 +42,7 @@ from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.provisioning.plugin import ProvisioningRequests
 from bayplan.running.provisioning.ports import ports_with_requests
 from bayplan.running.provisioning.profiles import with_requests
+from bayplan.running.provisioning.room import Rooms, Wants, wants_of
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,8 @@ class Desk:
 
         def built(handle: Handle) -> Mapping[str, Profile]:
             plugin = ProvisioningRequests(self)
-            profiles = with_requests(build(handle), plugin, alone=self._options.alone)
+            self._rooms = Rooms(lambda: handle.nodes, self._wanted_for)
+            profiles = with_requests(build(handle), plugin, self._rooms, alone=self._options.alone)
             self._requests = handle.objects(PROVISIONING_REQUESTS)
             self._opening = Opening(handle, profiles, any_scheduler=self._options.alone)
             self._answers = RequestStatuses(self._requests, lambda: handle.client)
@@ -208,8 +210,18 @@ class Desk:
     def _queue(self, booking: Booking) -> None:
         booking.stage = BookingStage.ASKED
         self._queued += len(booking.pods)
+        booking.wants = () if booking.preempts else wants_of(booking.pods.values())
+        self._rooms.opened(booking.wants, booking.pods.values())
         for uid, pod in booking.pods.items():
             self._objects.put(pod, booking.claims.get(uid, ()))
+
+    def _left_queue(self, booking: Booking) -> None:
+        self._queued -= len(booking.pods)
+        self._rooms.closed(booking.wants, booking.pods.values())
+
+    def _wanted_for(self, pod: PodInfo) -> Wants:
+        booking = self._bookings.get(request_of(pod))
+        return () if booking is None else booking.wants
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
         """The request of a pod that stands for a place, as a gang."""
@@ -253,7 +265,7 @@ class Desk:
             booking.claims[pod.uid] = allocated(booking.claims[pod.uid], pod, devices)
         self.hold(booking, pod.uid, node_name)
         if len(booking.places) == len(booking.pods):
-            self._queued -= len(booking.pods)
+            self._left_queue(booking)
             self._provisioned(booking)
         return True
 
@@ -371,7 +383,7 @@ class Desk:
         self._later.pop(booking.key, None)
         stage, booking.stage = booking.stage, BookingStage.INCOMPLETE
         if stage is BookingStage.ASKED:
-            self._queued -= len(booking.pods)
+            self._left_queue(booking)
         self._consumers.left(booking)
         booking.places.clear()
         booking.held.clear()
