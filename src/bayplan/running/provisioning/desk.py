@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -31,6 +32,7 @@ from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.gangs import Gang, GangOutcome
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Profile
+from bayplan.core.scheduling import Unit
 from bayplan.running.provisioning import reasons
 from bayplan.running.provisioning.bookings import Booking, BookingStage
 from bayplan.running.provisioning.conditions import RequestStatuses
@@ -89,7 +91,11 @@ class Desk:
 
     def ports(self, ports: Ports) -> Ports:
         """Return the ports for a scheduler that also answers requests."""
-        return ports_with_requests(ports, self, self._nominate)
+        return ports_with_requests(ports, self, self._consumers.nominate_again)
+
+    def lending(self, unit: Unit) -> AbstractContextManager[None]:
+        """A context of an attempt in which what is kept for the pods of a unit is free for them."""
+        return self._consumers.lending(unit)
 
     def connect(self, runtime: Runtime) -> None:
         """Follow the stores of a scheduler."""
@@ -100,9 +106,6 @@ class Desk:
         self._opening.templates.listen(self._template_changed)
         objects[NODE].listen(self._node_changed)
         objects[POD].listen(self._consumers.pod_changed)
-
-    def _nominate(self, pod: PodInfo, node: str) -> None:
-        self._runtime.state.nominations.add(pod, node)
 
     def open(self) -> None:
         """Take up all requests that are there. Call it once everything is listed, and before anything is decided."""
@@ -281,6 +284,12 @@ class Desk:
         booking.held.discard(uid)
         if (pod := booking.pods.get(uid)) is not None:
             self._objects.remove(pod, booking.claims.get(uid, ()))
+
+    def lend(self, booking: Booking, uid: str) -> None:
+        """Count a place no longer, but keep its claims."""
+        booking.held.discard(uid)
+        if (pod := booking.pods.get(uid)) is not None:
+            self._objects.remove(pod, ())
 
     def tell_places(self, booking: Booking) -> None:
         """Let the status say where room is held."""

@@ -165,6 +165,8 @@ class Scheduler:
         self._executor = Executor(runtime) if recorder is None else RecordedExecutor(recorder, runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
+        if provisioning is not None:
+            self._attempts.lending = provisioning.lending
         if recorder is not None:
             recorder.records(RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation))
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
