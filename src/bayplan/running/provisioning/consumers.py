@@ -62,6 +62,16 @@ class Consumers:
         self._profiles: Container[str] = runtime.profiles
         self._store = runtime.state.objects[POD]
 
+    def restore(self) -> None:
+        """Take up who has which places, once a checkpoint has been restored."""
+        for booking in self._bookings.values():
+            for uid, place in booking.lent.items():
+                self._kept[uid] = booking.places[place]
+                key = self._named.get(booking.key, {}).get(uid, "")
+                if (pod := self._store.get(key)) is not None:
+                    pod.nominated_node_name = booking.places[place]
+                    self._lending.begin(pod, booking.pods[place], booking.places[place])
+
     def node_kept_for(self, uid: str) -> str:
         """The node of the place that is lent to a pending pod; "" if there is none."""
         return self._kept.get(uid, "")

@@ -23,7 +23,7 @@ from lightkube.models.resource_v1 import AllocationResult
 
 from bayplan.core.api import provisioning as api
 from bayplan.core.api.kinds import NODE, POD
-from bayplan.core.api.provisioning import PROVISIONING_REQUESTS, request_of
+from bayplan.core.api.provisioning import PROVISIONING_REQUESTS, ProvisioningRequest, request_of
 from bayplan.core.api.times import rfc3339, with_zone
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.handlers import Receiver
@@ -33,7 +33,7 @@ from bayplan.core.framework.gangs import Gang, GangOutcome
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Profile
 from bayplan.core.scheduling import Unit
-from bayplan.running.provisioning import reasons
+from bayplan.running.provisioning import checkpoints, reasons
 from bayplan.running.provisioning.bookings import Booking, BookingStage
 from bayplan.running.provisioning.conditions import RequestStatuses
 from bayplan.running.provisioning.consumers import Consumers
@@ -57,9 +57,10 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 
 
 class Desk:
-    """Answers the provisioning requests of one scheduler."""
+    """Answers the provisioning requests of one scheduler. `logger`: where it says what it does."""
 
-    def __init__(self, options: ProvisioningOptions | None = None) -> None:
+    def __init__(self, options: ProvisioningOptions | None = None, logger: logging.Logger = log) -> None:
+        self._log = logger
         self._options = options or ProvisioningOptions()
         self._bookings: dict[str, Booking] = {}
         self._deadlines = Deadlines()
@@ -113,12 +114,44 @@ class Desk:
         for key in list(self._requests):
             self._reconcile(key)
 
-    async def run(self) -> None:
-        """Write answers and keep deadlines until cancelled. Only the leader does."""
+    async def run(self, now: Callable[[], datetime], due: Callable[[str], None]) -> None:
+        """Write answers and keep deadlines until cancelled. Only the leader does.
+
+        `now`: the time. `due` is called with each request whose deadline has come; it calls the method `due`.
+        """
         self._consumers.leads = True
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._answers.run())
-            tasks.create_task(self._deadlines.run(self._time, self._due))
+            tasks.create_task(self._deadlines.run(lambda: with_zone(now()), due))
+
+    def due(self, key: str) -> None:
+        """Look at a request whose deadline has come, or one that it had."""
+        self._runtime.intake.take("ProvisioningRequestDue", self._due, key)
+
+    def recorded(self) -> Callable[[], bytes]:
+        """What encodes the requests and their places as they are now, for the checkpoint of a recording."""
+        return checkpoints.recorded(self._bookings.values(), self._later)
+
+    def restore(self, data: bytes) -> None:
+        """Take up what a checkpoint has, in place of `open`. Call it once objects and pods on nodes are there.
+
+        Raises ValueError.
+        """
+        found, later = checkpoints.restored(data, self._read)
+        self._bookings.update(found)
+        self._later = dict.fromkeys(later)
+        for booking in found.values():
+            self._objects.restore(booking.pods.values() if booking.stage is BookingStage.ASKED else ())
+            if booking.stage is BookingStage.ASKED:
+                self._entered_queue(booking)
+            for template in booking.waits_for:
+                self._missing.setdefault(template, []).append(booking.key)
+        self._consumers.restore()
+        self._open = True
+
+    def _read(self, key: str) -> ProvisioningRequest | None:
+        document = self._requests.get(key)
+        return None if document is None else self._opening.read(key, document, self._options.classes)
 
     def counts(self) -> tuple[Mapping[str, int], int]:
         """How many requests are at which stage, and how many places are held."""
@@ -139,14 +172,13 @@ class Desk:
             self._runtime.intake.afterwards(partial(step, key))
 
     def _reconcile(self, key: str) -> None:
-        document, booking = self._requests.get(key), self._bookings.get(key)
-        request = None if document is None else self._opening.read(key, document, self._options.classes)
+        request, booking = self._read(key), self._bookings.get(key)
         if booking is not None and (request is None or request.uid != booking.request.uid or request.ended):
             self._close(booking)
             del self._bookings[key]
             booking = None
         if request is None or request.ended:
-            if document is None:
+            if key not in self._requests:
                 self._answers.forget(key)
             return
         if booking is None:
@@ -198,7 +230,9 @@ class Desk:
             self._adopt(booking)
         elif self._queued and self._queued + request.count > MOST_PODS:
             if booking.key not in self._later:
-                log.warning("ProvisioningRequest %s waits: %d pods of others are asked for", request.key, self._queued)
+                self._log.warning(
+                    "ProvisioningRequest %s waits: %d pods of others are asked for", request.key, self._queued
+                )
             self._later[booking.key] = None
         elif request.is_true(api.PROVISIONED):
             booking.stage = BookingStage.HELD  # answered by someone else: there are no places here
@@ -212,11 +246,14 @@ class Desk:
 
     def _queue(self, booking: Booking) -> None:
         booking.stage = BookingStage.ASKED
+        self._entered_queue(booking)
+        for uid, pod in booking.pods.items():
+            self._objects.put(pod, booking.claims.get(uid, ()))
+
+    def _entered_queue(self, booking: Booking) -> None:
         self._queued += len(booking.pods)
         booking.wants = () if booking.preempts else wants_of(booking.pods.values())
         self._rooms.opened(booking.wants, booking.pods.values())
-        for uid, pod in booking.pods.items():
-            self._objects.put(pod, booking.claims.get(uid, ()))
 
     def _left_queue(self, booking: Booking) -> None:
         self._queued -= len(booking.pods)
@@ -307,7 +344,7 @@ class Desk:
         message = reasons.found(len(booking.pods), rfc3339(booking.expires))
         self._say(booking, api.PROVISIONED, "True", reasons.FOUND, message)
         self.tell_places(booking)
-        log.info("ProvisioningRequest %s: %s", booking.key, message)
+        self._log.info("ProvisioningRequest %s: %s", booking.key, message)
         self._consumers.came(booking)
         self._ask_later_ones()
 
@@ -367,7 +404,7 @@ class Desk:
 
     def _end(self, booking: Booking, condition: str, reason: str, message: str) -> None:
         self._close(booking)
-        log.log(
+        self._log.log(
             logging.INFO if condition == api.EXPIRED else logging.WARNING,
             "ProvisioningRequest %s: %s: %s",
             booking.key,

@@ -76,7 +76,7 @@ class Rooms:
             room.closed(wants)
 
     def _of(self, pods: Collection[PodInfo]) -> list[_Room]:
-        return self._rooms[next(iter(pods)).scheduler_name]
+        return self._rooms.get(next(iter(pods)).scheduler_name, [])
 
 
 class _Room:
