@@ -2,7 +2,7 @@
 says what, and its place in the queue.
 
 Kueue's objects are read from the snapshot, in v1beta1 and v1beta2. Numbers are as Kueue reported them last: quota that
-is reserved, in the status of each ClusterQueue. The rules of Kueue itself, such as fair sharing, are not simulated.
+is reserved, in the status of each ClusterQueue, and shares. Kueue's own decisions are not simulated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from lightkube.models.core_v1 import Pod
 
 from bayplan.answers.insight.answers import listed, plural
-from bayplan.answers.insight.questions.quotas_of_kueue import Lack, lacks
+from bayplan.answers.insight.questions.quotas_of_kueue import CohortCycleError, Lack, QuotaNode, lacks, quota_tree
 from bayplan.answers.simulation.owners import references_in
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kueue, requests
@@ -70,7 +70,7 @@ def why_not_admitted(snapshot: Snapshot, owners: Iterable[QueuedObject]) -> Iter
             yield from _why(snapshot, found)
         elif queued := next((each for each in owners if each.queue), None):
             yield from _without_workload(snapshot, queued)
-    except (msgspec.MsgspecError, InvalidQuantity, AttributeError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, InvalidQuantity, AttributeError, TypeError, ValueError, RecursionError) as error:
         yield f"an object of Kueue can't be read: {error}"
 
 
@@ -133,7 +133,7 @@ def _why(snapshot: Snapshot, workload: Document) -> Iterator[str]:
     queue = _cluster_queue_of(snapshot, namespace, spec.get("queueName") or "")
     if queue is not None:
         if not problems:
-            yield from map(_lack_text, lacks(_all(snapshot, kueue.CLUSTER_QUEUES), queue, _requested(spec)))
+            yield from _quota_problems(snapshot, queue["metadata"]["name"], _requested(spec))
         yield from _place_in_queue(snapshot, workload, queue["metadata"]["name"])
     said = (conditions.get("QuotaReserved") or {}).get("message")
     if said:
@@ -159,6 +159,44 @@ def _queue_problems(snapshot: Snapshot, namespace: str, name: str) -> Iterator[s
             yield f"clusterqueue {wanted} is not active: {condition.get('message') or condition.get('reason')}"
 
 
+def _quota_problems(snapshot: Snapshot, queue: str, requested: Mapping[str, int]) -> Iterator[str]:
+    queues, cohorts = _all(snapshot, kueue.CLUSTER_QUEUES), _all(snapshot, kueue.COHORTS)
+    try:
+        node = quota_tree(queues, cohorts, queue)
+    except CohortCycleError as error:
+        yield f"Kueue admits nothing in clusterqueue {queue}: {error}"
+        return
+    if node is not None:
+        yield from map(_lack_text, lacks(node, requested))
+        yield from _fair_sharing(snapshot, node)
+
+
+def _fair_sharing(snapshot: Snapshot, queue: QuotaNode) -> Iterator[str]:
+    """Which ClusterQueues come first by fair sharing, at each level of the tree, if Kueue reports shares."""
+    waiting = {found for each in _all(snapshot, kueue.WORKLOADS) if (found := _waits_in(snapshot, each))}
+    node: QuotaNode | None = queue
+    while node is not None and node.parent is not None:
+        own = _share_of(node)
+        first = [
+            f"{each} ({share})"
+            for each in node.parent.children
+            if each is not node
+            and own is not None
+            and (share := _share_of(each)) is not None
+            and share < own
+            and any(one.name in waiting for one in each.all() if one.kind == queue.kind)
+        ]
+        if first:
+            yield f"by fair sharing, workloads of {listed(first, _SHOWN)} come first: {node} has a share of {own}"
+        node = node.parent
+
+
+def _share_of(node: QuotaNode) -> int | None:
+    """What a ClusterQueue or cohort borrows, in relation to what can be lent and to its weight, as Kueue reports it."""
+    share = ((node.document.get("status") or {}).get("fairSharing") or {}).get("weightedShare")
+    return share if isinstance(share, int) else None
+
+
 def _lack_text(lack: Lack) -> str:
     text = (
         f"clusterqueue {lack.queue}, flavor {lack.flavor}: {lack.shown(lack.requested)} {lack.resource} requested, "
@@ -170,19 +208,15 @@ def _lack_text(lack: Lack) -> str:
     if lack.borrowers:
         who = ", ".join(f"{name} borrows {lack.shown(amount)}" for name, amount in lack.borrowers)
         text += f"; in its cohort, {who}"
+    if lack.limit:
+        text += f"; the borrowingLimit of {lack.limit} lets it have no more"
+    if lack.keepers:
+        text += "; not lent: " + ", ".join(f"{lack.shown(amount)} of {name}" for name, amount in lack.keepers)
     return text
 
 
 def _place_in_queue(snapshot: Snapshot, workload: Document, queue: str) -> Iterator[str]:
     """The workload's place among those that wait for quota of the same ClusterQueue: by priority, then by age."""
-
-    def waits(each: Document) -> bool:
-        conditions = {one.get("type"): one for one in (each.get("status") or {}).get("conditions") or ()}
-        spec = each.get("spec") or {}
-        if spec.get("active") is False or any(_is_true(conditions, one) for one in ("QuotaReserved", "Finished")):
-            return False
-        found = _cluster_queue_of(snapshot, each["metadata"].get("namespace", "default"), spec.get("queueName") or "")
-        return found is not None and found["metadata"]["name"] == queue
 
     def order(each: Document) -> tuple[int, str, str]:
         metadata = each["metadata"]
@@ -192,7 +226,7 @@ def _place_in_queue(snapshot: Snapshot, workload: Document, queue: str) -> Itera
             metadata["name"],
         )
 
-    before = sorted((each for each in _all(snapshot, kueue.WORKLOADS) if waits(each)), key=order)
+    before = sorted((each for each in _all(snapshot, kueue.WORKLOADS) if _waits_in(snapshot, each) == queue), key=order)
     names = [f"{each['metadata'].get('namespace', 'default')}/{each['metadata']['name']}" for each in before]
     own = f"{workload['metadata'].get('namespace', 'default')}/{workload['metadata']['name']}"
     if own not in names:
@@ -200,6 +234,16 @@ def _place_in_queue(snapshot: Snapshot, workload: Document, queue: str) -> Itera
     place = names.index(own)
     first = f"; before it: {listed(names[:place], _SHOWN)}" if place else ""
     yield f"workload {own} is number {place + 1} of {len(names)} that wait in clusterqueue {queue}{first}"
+
+
+def _waits_in(snapshot: Snapshot, workload: Document) -> str:
+    """The ClusterQueue in which a workload waits for quota; "" if it doesn't."""
+    conditions = {one.get("type"): one for one in (workload.get("status") or {}).get("conditions") or ()}
+    spec = workload.get("spec") or {}
+    if spec.get("active") is False or any(_is_true(conditions, one) for one in ("QuotaReserved", "Finished")):
+        return ""
+    found = _cluster_queue_of(snapshot, workload["metadata"].get("namespace", "default"), spec.get("queueName") or "")
+    return "" if found is None else str(found["metadata"]["name"])
 
 
 def _checks(snapshot: Snapshot, workload: Document) -> Iterator[str]:
