@@ -120,7 +120,7 @@ class Insight(AskedWorld):
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
         found = pending.explain_all(
-            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.all()
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.of_many()
         )
         if not free or found.interrupted:
             return found
@@ -151,7 +151,7 @@ class Insight(AskedWorld):
             )
         what = f"{known.singular} {namespace}/{name}"
         found = pending.explain_all(
-            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
+            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.of_many()
         )
         key = f"{namespace}/{name}"
         missing = workload.missing_pods(self.snapshot, known, key, pods, self.seed)
