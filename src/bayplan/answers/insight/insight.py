@@ -271,6 +271,7 @@ class Insight(AskedWorld):
                 pods=pods,
                 seed=self.seed,
                 sooner=sooner,
+                admission=targets.admission_asked(self.snapshot, what, namespace, pods),
                 classes=raised_priority.priorities_of(self.snapshot),
                 trials=self._trials.all() if objects is None else {},
             )

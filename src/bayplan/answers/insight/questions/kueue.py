@@ -14,6 +14,7 @@ from lightkube.models.core_v1 import Pod
 
 from bayplan.answers.insight.answers import listed
 from bayplan.answers.insight.questions.kueue_objects import (
+    HOLDS,
     KueueObjects,
     QueuedObject,
     conditions_of,
@@ -30,7 +31,6 @@ from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.cluster.pod_info import PodInfo
 
 _SHOWN = 3
-_HOLDS = {"Hold", "HoldAndDrain"}
 _READY = "Ready"
 
 
@@ -55,7 +55,7 @@ def why_not_admitted(snapshot: Snapshot, owners: Iterable[QueuedObject]) -> Iter
 def gated_by_kueue(snapshot: Snapshot, pod: PodInfo) -> Iterator[str]:
     """Yield why the workload of a pod isn't admitted that has Kueue's scheduling gate; nothing for other pods."""
     if kueue.ADMISSION_GATE in pod.scheduling_gates:
-        yield from why_not_admitted(snapshot, _owners_of(pod))
+        yield from why_not_admitted(snapshot, owners_of_pod(pod))
 
 
 class AdmissionCauses:
@@ -71,7 +71,7 @@ class AdmissionCauses:
         if pod.scheduling_gates != (kueue.ADMISSION_GATE,):
             return None
         try:
-            found = self._cause(_owners_of(pod))
+            found = self._cause(owners_of_pod(pod))
         except UNREADABLE as error:
             return f"an object of Kueue can't be read: {error}"
         return f"not admitted by Kueue: {found}" if found else None
@@ -115,7 +115,7 @@ def _in_few_words(objects: KueueObjects, workload: Document) -> str:
     return f"clusterqueue {queue} has too little quota left of {' and '.join(what)}"
 
 
-def _owners_of(pod: PodInfo) -> list[QueuedObject]:
+def owners_of_pod(pod: PodInfo) -> list[QueuedObject]:
     """What the Workload of a pod may be for."""
     own = QueuedObject.of(POD.kind, msgspec.json.decode(pod.raw))
     references = references_in(pod.raw)
@@ -145,7 +145,8 @@ def why_workload(objects: KueueObjects, workload: Document) -> Iterator[str]:
     if queue is not None:
         if not problems:
             yield from _quota_problems(objects, queue["metadata"]["name"], requested(spec))
-        yield from _place_in_queue(objects, workload, queue["metadata"]["name"])
+        if objects.waits_in(workload):
+            yield _place_text(objects, workload, queue["metadata"]["name"])
     said = (conditions_of(workload).get("QuotaReserved") or {}).get("message")
     if said:
         yield f"Kueue says of workload {namespace}/{name}: {said}"
@@ -156,14 +157,14 @@ def _queue_problems(objects: KueueObjects, namespace: str, name: str) -> Iterato
     if local is None:
         yield f"there is no localqueue {namespace}/{name}"
         return
-    if (local.get("spec") or {}).get("stopPolicy") in _HOLDS:
+    if (local.get("spec") or {}).get("stopPolicy") in HOLDS:
         yield f"localqueue {namespace}/{name} is stopped (stopPolicy: {local['spec']['stopPolicy']})"
     wanted = (local.get("spec") or {}).get("clusterQueue") or ""
     queue = objects.named(kueue.CLUSTER_QUEUES, wanted)
     if queue is None:
         yield f"there is no clusterqueue {wanted}, which localqueue {namespace}/{name} names"
         return
-    if (queue.get("spec") or {}).get("stopPolicy") in _HOLDS:
+    if (queue.get("spec") or {}).get("stopPolicy") in HOLDS:
         yield f"clusterqueue {wanted} is stopped (stopPolicy: {queue['spec']['stopPolicy']})"
     for condition in (queue.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "Active" and condition.get("status") == "False":
@@ -225,8 +226,8 @@ def _lack_text(lack: Lack) -> str:
     return text
 
 
-def _place_in_queue(objects: KueueObjects, workload: Document, queue: str) -> Iterator[str]:
-    """The workload's place among those that wait for quota of the same ClusterQueue: by priority, then by age."""
+def place_in_queue(objects: KueueObjects, workload: Document, queue: str) -> list[Document]:
+    """Return the workloads that wait for quota of a ClusterQueue before this one: by priority, then by age."""
 
     def order(each: Document) -> tuple[int, str, str]:
         metadata = each["metadata"]
@@ -236,14 +237,17 @@ def _place_in_queue(objects: KueueObjects, workload: Document, queue: str) -> It
             metadata["name"],
         )
 
-    before = sorted((each for each in objects.all(kueue.WORKLOADS) if objects.waits_in(each) == queue), key=order)
-    names = [f"{each['metadata'].get('namespace', 'default')}/{each['metadata']['name']}" for each in before]
-    own = f"{workload['metadata'].get('namespace', 'default')}/{workload['metadata']['name']}"
-    if own not in names:
-        return
-    place = names.index(own)
-    first = f"; before it: {listed(names[:place], _SHOWN)}" if place else ""
-    yield f"workload {own} is number {place + 1} of {len(names)} that wait in clusterqueue {queue}{first}"
+    waiting = sorted((each for each in objects.all(kueue.WORKLOADS) if objects.waits_in(each) == queue), key=order)
+    own = [name_of(each) for each in waiting].index(name_of(workload))
+    return waiting[:own]
+
+
+def _place_text(objects: KueueObjects, workload: Document, queue: str) -> str:
+    before = ["/".join(name_of(each)) for each in place_in_queue(objects, workload, queue)]
+    number = sum(objects.waits_in(each) == queue for each in objects.all(kueue.WORKLOADS))
+    first = f"; before it: {listed(before, _SHOWN)}" if before else ""
+    own = "/".join(name_of(workload))
+    return f"workload {own} is number {len(before) + 1} of {number} that wait in clusterqueue {queue}{first}"
 
 
 def _checks(objects: KueueObjects, workload: Document) -> Iterator[str]:

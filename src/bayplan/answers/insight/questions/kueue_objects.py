@@ -13,6 +13,8 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kueue
 from bayplan.core.api.kinds import Kind
 
+HOLDS = {"Hold", "HoldAndDrain"}
+"""The stop policies of queues that admit nothing."""
 _Owner = tuple[str, str, str]
 """The namespace, the kind and the name of the object that a Workload is for."""
 
@@ -120,6 +122,13 @@ class KueueObjects:
         namespace, _ = name_of(workload)
         found = self.cluster_queue_of(namespace, spec.get("queueName") or "")
         return "" if found is None else str(found["metadata"]["name"])
+
+    def stopped(self, workload: Document) -> bool:
+        """Whether the queues of a workload are stopped, so that it isn't admitted whatever quota is free."""
+        namespace, _ = name_of(workload)
+        local = (workload.get("spec") or {}).get("queueName") or ""
+        queues = (self.named(kueue.LOCAL_QUEUES, local, namespace), self.cluster_queue_of(namespace, local))
+        return any(each is None or (each.get("spec") or {}).get("stopPolicy") in HOLDS for each in queues)
 
 
 def name_of(document: Document) -> tuple[str, str]:

@@ -7,6 +7,7 @@ updateCohortResourceNode in pkg/cache/scheduler/resource_node.go of Kueue.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +50,12 @@ class Lack:
 
     def shown(self, amount: int) -> str:
         """An amount as text."""
-        return quantity.format_quantity(amount, binary=self.resource not in {"cpu", "pods"})
+        return shown(amount, self.resource)
+
+
+def shown(amount: int, resource: str) -> str:
+    """An amount of a resource as text."""
+    return quantity.format_quantity(amount, binary=resource not in {"cpu", "pods"})
 
 
 class CohortCycleError(ValueError):
@@ -58,13 +64,14 @@ class CohortCycleError(ValueError):
 
 @dataclass(slots=True, eq=False)
 class QuotaNode:
-    """A ClusterQueue or a cohort in its tree."""
+    """A ClusterQueue or a cohort in its tree. `taken`: what is used of a ClusterQueue beyond what its status says."""
 
     kind: str
     name: str
     document: Document
     parent: QuotaNode | None = None
     children: list[QuotaNode] = field(default_factory=list)
+    taken: Counter[FlavorResource] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -72,17 +79,17 @@ class QuotaNode:
     def subtree(self, of: FlavorResource) -> int:
         """The quota of the node and what its children lend."""
         lent = sum(child.subtree(of) - child.kept(of) for child in self.children)
-        return _amount(_quota(self.document, of).get("nominalQuota")) + lent
+        return amount_of(_quota(self.document, of).get("nominalQuota")) + lent
 
     def kept(self, of: FlavorResource) -> int:
         """What the node doesn't lend."""
         limit = _quota(self.document, of).get("lendingLimit")
-        return 0 if limit is None else max(0, self.subtree(of) - _amount(limit))
+        return 0 if limit is None else max(0, self.subtree(of) - amount_of(limit))
 
     def usage(self, of: FlavorResource) -> int:
         """What counts against `subtree`."""
         if self.kind == _QUEUE:
-            return _reserved(self.document, of)
+            return _reserved(self.document, of) + self.taken[of]
         return sum(max(0, child.usage(of) - child.kept(of)) for child in self.children)
 
     def available(self, of: FlavorResource) -> tuple[int, str]:
@@ -93,7 +100,7 @@ class QuotaNode:
         above, limited_by = self.parent.available(of)
         limit = _quota(self.document, of).get("borrowingLimit")
         if limit is not None:
-            most = subtree - kept - max(0, usage - kept) + _amount(limit)
+            most = subtree - kept - max(0, usage - kept) + amount_of(limit)
             if most < above:
                 above, limited_by = most, str(self)
         return max(0, kept - usage) + above, limited_by
@@ -152,7 +159,7 @@ def lacks(queue: QuotaNode, requested: Mapping[str, int]) -> Iterator[Lack]:
 
 
 def _lack(queue: QuotaNode, of: FlavorResource, requested: int) -> Lack:
-    nominal = _amount(_quota(queue.document, of).get("nominalQuota"))
+    nominal = amount_of(_quota(queue.document, of).get("nominalQuota"))
     available, limit = queue.available(of)
     free = max(0, min(nominal - queue.usage(of), available))
     others = [each for each in queue.root().all() if each is not queue]
@@ -189,7 +196,7 @@ def _reserved(queue: Document, of: FlavorResource) -> int:
     for each in (queue.get("status") or {}).get("flavorsReservation") or ():
         for usage in each.get("resources") or () if each.get("name") == flavor else ():
             if usage.get("name") == resource:
-                return _amount(usage.get("total"))
+                return amount_of(usage.get("total"))
     return 0
 
 
@@ -203,5 +210,6 @@ def _parent_of(node: QuotaNode) -> str:
     return next((str(spec[name]) for name in names if spec.get(name)), "")
 
 
-def _amount(text: Any) -> int:
+def amount_of(text: Any) -> int:
+    """A quantity of Kueue in billionths of units; 0 for None. Raises InvalidQuantity."""
     return quantity.parse(str(text)) if text is not None else 0

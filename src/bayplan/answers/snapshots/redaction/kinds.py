@@ -39,12 +39,14 @@ from bayplan.answers.snapshots.redaction.rules import (
     key,
     keyed,
     labels,
+    mapped,
     name,
     node_image,
     numbers,
     obj,
     quota,
     request,
+    resource,
     resource_name,
     verbatim,
     verbatims,
@@ -332,7 +334,17 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         ),
         status=fields(
             conditions=CONDITIONS,
-            admission=fields(clusterQueue=name("clusterqueue")),
+            admission=fields(
+                clusterQueue=name("clusterqueue"),
+                podSetAssignments=each(
+                    fields(
+                        "count",
+                        name=name("podset"),
+                        flavors=mapped(resource, name("resourceflavor")),
+                        resourceUsage=amounts,
+                    )
+                ),
+            ),
             admissionChecks=each(fields("state", name=name("admissioncheck"))),
         ),
     ),
