@@ -1,6 +1,7 @@
 """Gangs, the extension points about them, and the types of their arguments and results.
 
-A gang is a group of pods: enough of them are placed together, or none. The protocols are like those in `interface`.
+A gang is a group of pods: enough of them are placed together, or none. It may consist of other gangs, as a
+CompositePodGroup does: then, enough of these are placed together, or none. The protocols are like those in `interface`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Gang:
             them then, and the scheduler names of all members must be the same.
         evicts: whether the victims of a preemption for the gang are evicted. If not, its message only names them.
         asked_as_one: whether its members, once refused, are refused as a whole: an event that helps asks for one.
+        groups: the gangs that it consists of, in the order in which they are attempted. `members`, `placed`, `nodes`
+            and `gated` are those of all of them together. Empty for a gang of pods.
+        groups_needed: how many of `groups` have to be placed.
+        composite: `namespace/name` of the CompositePodGroup that a gang of gangs belongs to; "" if there is none.
         data: what plugins keep for all members during one attempt of the gang, by plugin name. Mirrors
             fwk.PodGroupCycleState.
     """
@@ -58,7 +63,22 @@ class Gang:
     whole: bool = False
     evicts: bool = True
     asked_as_one: bool = False
+    groups: tuple[Gang, ...] = ()
+    groups_needed: int = 0
+    composite: str = ""
     data: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def pod_groups(self) -> frozenset[str]:
+        """The keys of the PodGroups that its pods are in: its own, or those of all its groups."""
+        return frozenset({self.pod_group} - {""}).union(*(group.pod_groups for group in self.groups))
+
+    def down_to(self, uid: str) -> tuple[Gang, ...]:
+        """Return the gangs that a pending or gated pod is in, from this one to the gang of pods."""
+        for group in self.groups:
+            if any(pod.uid == uid for pod in (*group.members, *group.gated)):
+                return self, *group.down_to(uid)
+        return (self,)
 
 
 def several_schedulers(pod: PodInfo, first: PodInfo) -> str:
