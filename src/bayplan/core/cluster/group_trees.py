@@ -7,7 +7,7 @@ pkg/scheduler/backend/cache/hierarchy.go, and the order of children in pkg/sched
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -58,19 +58,21 @@ class GroupTrees:
 
     def path(self, key: str) -> Path:
         """Return the groups above a PodGroup. An unknown or malformed PodGroup has none."""
-        parent = _parent_of(self.pod_groups.get(key)) if self.enabled else ""
-        if not parent:
-            return _ALONE
-        namespace, _, name = key.partition("/")
-        above: list[str] = []
+        group = self.pod_groups.get(key) if self.enabled else None
+        return _ALONE if group is None or not _parent_of(group) else self._above(group, [])
+
+    def _above(self, group: Any, above: list[str]) -> Path:
+        """Return the groups above a group, after those in `above`."""
+        namespace, name = group["metadata"].get("namespace"), group["metadata"].get("name")
+        parent = _parent_of(group)
         while parent:
             composite = f"{namespace}/{parent}"
-            names = " -> ".join([name, *(each.partition("/")[2] for each in above), parent])
+            names = " -> ".join(dict.fromkeys([name, *(each.partition("/")[2] for each in above)]))
             if composite in above:
-                return Path(tuple(above), f"composite pod groups are above themselves: {names}")
+                return Path(tuple(above), f"composite pod groups are above themselves: {names} -> {parent}")
             above.append(composite)
             if len(above) >= MOST_LEVELS:
-                return Path(tuple(above), f"pod groups are more than {MOST_LEVELS} levels deep: {names}")
+                return Path(tuple(above), f"pod groups are more than {MOST_LEVELS} levels deep: {names} -> {parent}")
             if composite not in self.composites:
                 return Path(tuple(above), f'waiting for composite pod group "{parent}" to appear in scheduling queue')
             try:
@@ -86,7 +88,19 @@ class GroupTrees:
 
     def children(self, key: str) -> list[Child]:
         """Return the groups in a CompositePodGroup, the oldest one first; those of one age by their keys."""
-        return sorted(self._children.get(key, ()), key=self._age)
+        return sorted(self.unsorted(key), key=self._age)
+
+    def unsorted(self, key: str) -> Collection[Child]:
+        """Return the groups in a CompositePodGroup, in no particular order."""
+        return self._children.get(key, {})
+
+    def root_of(self, group: Any, *, composite: bool) -> str:
+        """Return the key of the root of the tree that a group is in; "" if it is in none, or the root isn't known."""
+        if not self.enabled:
+            return ""
+        metadata = group["metadata"]
+        path = self._above(group, [f"{metadata.get('namespace')}/{metadata.get('name')}"] if composite else [])
+        return path.root
 
     def composite_spec(self, key: str) -> CompositeSpec:
         """Return the spec of a CompositePodGroup. Raises KeyError, and msgspec.ValidationError for a malformed one."""

@@ -6,7 +6,7 @@ CompositePodGroup does: then, enough of these are placed together, or none. The 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Hashable, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -72,6 +72,12 @@ class Gang:
     def pod_groups(self) -> frozenset[str]:
         """The keys of the PodGroups that its pods are in: its own, or those of all its groups."""
         return frozenset({self.pod_group} - {""}).union(*(group.pod_groups for group in self.groups))
+
+    def descendants(self) -> Iterator[Gang]:
+        """Yield the gangs that it consists of, at all levels."""
+        for group in self.groups:
+            yield group
+            yield from group.descendants()
 
     def down_to(self, uid: str) -> tuple[Gang, ...]:
         """Return the gangs that a pending or gated pod is in, from this one to the gang of pods."""
@@ -174,7 +180,8 @@ class FewerMembers(Protocol):
 class QueuedTogether(Protocol):
     """Returns the key of the group that a pod waits in, with one turn and one backoff; None for its own turns.
 
-    The key of a pod never changes. The plugin also implements GangOf: the pods of a group are attempted as a gang.
+    The key of a pod changes only while the plugin gates it. The plugin also implements GangOf: the pods of a group are
+    attempted as a gang.
     """
 
     def queued_with(self, pod: PodInfo) -> Hashable: ...
@@ -182,7 +189,10 @@ class QueuedTogether(Protocol):
 
 @runtime_checkable
 class GangDecided(Protocol):
-    """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
+    """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it.
+
+    It is called for the gang, and then for each of the gangs that this one consists of.
+    """
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None: ...
 

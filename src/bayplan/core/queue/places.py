@@ -157,7 +157,13 @@ class Places:
         return None if of is None or pod.node_name else of(pod)
 
     def _enter_group_unless_gated(self, group: QueuedGroup, place: Place, cause: str, now: float) -> bool:
-        """Run PreEnqueue for all pods of the group: if one of them is gated, all of them wait."""
+        """Run PreEnqueue for all pods of the group: if one of them is gated, all of them wait.
+
+        Pods that are in another group by now join that one.
+        """
+        if group.place is Place.GATED and (moved := self._regroup(group, cause, now)) and not group.members:
+            self._drop_if_empty(group)
+            return any(member.place is not Place.GATED for member in moved)
         if group.place is not None:
             self._leave_group(group)
         was_gated, gated = False, False
@@ -169,6 +175,17 @@ class Places:
             return False
         self._enter_group(group, place, cause, now)
         return True
+
+    def _regroup(self, group: QueuedGroup, cause: str, now: float) -> list[QueuedPod]:
+        """Let the pods of a gated group join another one that are in that by now. Returns them."""
+        keys = {uid: self._group_of(member.pod) for uid, member in group.members.items()}
+        moved = [member for uid, member in group.members.items() if keys[uid] not in {None, group.key}]
+        for member in moved:
+            self._leave_member(member)
+            del group.members[member.uid]
+        for member in moved:
+            self._join(member, keys[member.uid], cause, now)
+        return moved
 
     def _enter_group(self, group: QueuedGroup, place: Place, cause: str | None, now: float) -> None:
         self._push(group, place, now)

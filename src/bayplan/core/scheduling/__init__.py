@@ -14,7 +14,7 @@ from bayplan.core.scheduling.cycle import Options
 from bayplan.core.scheduling.decision import Decision, Outcome, Scores
 from bayplan.core.scheduling.gang_search import PAUSE
 from bayplan.core.scheduling.gangs import Request, TakeMembers
-from bayplan.core.scheduling.plan import Plan, Preemption, Refusal
+from bayplan.core.scheduling.plan import GangReport, Plan, Preemption, Refusal
 from bayplan.core.scheduling.sampling import Rotation
 from bayplan.core.scheduling.unit import Unit, unit_of
 
@@ -22,6 +22,7 @@ __all__ = [
     "PAUSE",
     "Attempt",
     "Decision",
+    "GangReport",
     "Options",
     "Outcome",
     "Plan",
