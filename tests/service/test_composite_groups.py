@@ -173,8 +173,8 @@ async def test_the_message_names_the_level_and_the_domain_that_fit_best(here):
     assert here.nodes() == {}
     _, message = await here.condition("root", COMPOSITE_POD_GROUP)
     assert message.startswith(
-        "gang root: 1 of 2 groups fit in b, the best of 2 placements; the next one: gang two: 1 of 2 members fit in b2, "
-        "the best of 2 placements; the next one: 0/1 nodes are available: 1 Insufficient cpu."
+        "gang root: 1 of 2 groups fit in b, the best of 2 placements; the next one: gang two: 1 of 2 members fit in "
+        "b2, the best of 2 placements; the next one: 0/1 nodes are available: 1 Insufficient cpu."
     )
 
 
