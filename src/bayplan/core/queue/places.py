@@ -32,8 +32,9 @@ POD, GROUP = "pod", "podgroup"
 class Places:
     """The places of the queue. A pod that waits is in one of them, by itself or with its group.
 
-    A group is one entry: all its members are in the same place, and only gated ones are asked about events. A pod that
-    comes while its group is attempted is PENDING, and enters with the group when the attempt has ended.
+    A group is one entry: all its members are in the same place, and only gated ones are asked about events; where only
+    events requeue what waits (`RetryTimes.keeps_order`), those of a rejected group are, too. A pod that comes while its
+    group is attempted is PENDING, and enters with the group when the attempt has ended.
     """
 
     def __init__(
@@ -202,7 +203,7 @@ class Places:
         self._waiting[member.uid] = member
         if place is Place.ACTIVE and member.initial_attempt_at is None:
             member.initial_attempt_at = now
-        elif place is Place.GATED and member.gated:
+        elif _asked_about_events(member):
             self._unschedulable.add(member)
 
     def _leave_group(self, group: QueuedGroup) -> None:
@@ -215,7 +216,7 @@ class Places:
         group.place = None
 
     def _leave_member(self, member: QueuedPod) -> None:
-        if member.place is Place.GATED and member.gated:
+        if _asked_about_events(member):
             self._unschedulable.remove(member)
         member.place = None
         del self._waiting[member.uid]
@@ -286,7 +287,10 @@ class Places:
         for member in group.members.values():
             member.place = None
             del self._waiting[member.uid]
-        if group.end(now) and self._backoff_rule.holds(group, now):
+        waits = group.end(now, keeps_order=self.groups.keeps_order)
+        if waits and self.groups.keeps_order and not group.failed:
+            self._enter_group_unless_gated(group, Place.UNSCHEDULABLE, ATTEMPT_FAILED, now)
+        elif waits and self._backoff_rule.holds(group, now):
             self._enter_group_unless_gated(group, Place.BACKOFF, ATTEMPT_FAILED, now)
         else:
             self._enter_group_unless_gated(group, Place.ACTIVE, ATTEMPT_FAILED, now)
@@ -349,3 +353,8 @@ class Places:
     def _drop_if_empty(self, group: QueuedGroup) -> None:
         if not group.members and not group.attempted and self._queued_groups.get(group.key) is group:
             del self._queued_groups[group.key]
+
+
+def _asked_about_events(member: QueuedPod) -> bool:
+    """Whether events may requeue a group because of this pod."""
+    return member.place is Place.UNSCHEDULABLE or (member.place is Place.GATED and member.gated)
