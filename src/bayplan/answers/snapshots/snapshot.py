@@ -24,7 +24,7 @@ from bayplan.answers.snapshots.reading import Documents, Gap, Progress, Reading,
 from bayplan.core.api.kinds import DAEMON_SET, POD, Kind, custom_kind, name_of
 from bayplan.core.api.objects import encode
 from bayplan.core.api.pod_groups import COMPOSITES
-from bayplan.core.versions import NEWEST, FollowedVersion, version_followed
+from bayplan.core.versions import FollowedVersion, of_composites, version_followed
 
 if TYPE_CHECKING:
     from bayplan.running.client.client import Client
@@ -170,12 +170,12 @@ class Snapshot:
     def followed(self) -> FollowedVersion:
         """The version of Kubernetes that questions about it decide as, unless they are told another one.
 
-        For files, the oldest one; with CompositePodGroups, which that one doesn't have, the newest one.
+        For files, the oldest one; with CompositePodGroups, the first one that has them.
         """
         found = version_followed(self.version or "", self.source or "the snapshot")
         if self.version is not None:
             return found
-        return FollowedVersion(NEWEST if self.of_kind(custom_kind(COMPOSITES)) else found.version)
+        return FollowedVersion(of_composites() if self.of_kind(custom_kind(COMPOSITES)) else found.version)
 
     def but(
         self,

@@ -12,6 +12,7 @@ from bayplan.core.scheduling.attempt import Attempt, attempt, decide, run
 from bayplan.core.scheduling.contention import contends
 from bayplan.core.scheduling.cycle import Options
 from bayplan.core.scheduling.decision import Decision, Outcome, Scores
+from bayplan.core.scheduling.fit import Shortfall
 from bayplan.core.scheduling.gang_search import PAUSE
 from bayplan.core.scheduling.gangs import Request, TakeMembers
 from bayplan.core.scheduling.plan import GangReport, Plan, Preemption, Refusal
@@ -31,6 +32,7 @@ __all__ = [
     "Request",
     "Rotation",
     "Scores",
+    "Shortfall",
     "TakeMembers",
     "Unit",
     "attempt",

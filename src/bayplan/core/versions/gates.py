@@ -81,5 +81,10 @@ def _gang_gates(version: Version) -> list[str]:
 _COMPOSITES = "CompositePodGroup"
 
 
+def of_composites() -> Version:
+    """The first version that has CompositePodGroups."""
+    return next(version for version in VERSIONS if GATES[_COMPOSITES].stage(version) is not None)
+
+
 DEFAULT_GATES = gates_of(OLDEST)
 """What is on where nothing says which version applies."""
