@@ -1,8 +1,8 @@
 """`make test-image`: builds the images on a base made here, twice, and runs them as the manifests say.
 
 Each runs beside an embedded cluster. The scheduler binds 100 pods with a plugin from a mounted file, and serves
-/healthz. The shadow, which is the same image, serves its metrics. The recorder writes a history that is read afterwards. All of
-them end on SIGTERM with status 0.
+/healthz. The shadow, which is the same image, serves its metrics. The recorder writes a history, which is read
+afterwards. All of them end on SIGTERM with status 0.
 """
 
 from __future__ import annotations
