@@ -104,9 +104,10 @@ dist-twice: install ## Build the wheel and the source archive of the commit twic
 # release will be, SOURCE of the commit, BUILDER_ID, and KEY to sign with, or to check a signature with.
 option = $(if $(2),$(1) '$(2)')
 
-image: install ## Build an image with docker, podman or buildah: BASE, REGISTRY, TAG, LIBRARIES, BUILDER
+image: install ## Build an image with docker, podman or buildah: BASE, REGISTRY, TAG, LIBRARIES, BUILDER, PUSH=yes
 	@$(BIN)/python -m tools.images build $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
-		$(call option,--registry,$(REGISTRY)) $(call option,--tag,$(TAG)) $(call option,--libraries,$(LIBRARIES))
+		$(call option,--registry,$(REGISTRY)) $(call option,--tag,$(TAG)) $(call option,--libraries,$(LIBRARIES)) \
+		$(if $(PUSH),--push)
 
 test-image: install ## Build the images on a base made here, run them as the manifests say; needs root and Debian
 	@$(BIN)/python -m tools.images try $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \

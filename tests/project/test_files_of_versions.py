@@ -29,7 +29,9 @@ def asked(*arguments):
 
 def test_a_snapshot_of_0_1_0_has_the_answer_that_0_1_0_gave():
     answer = asked("explain", "web-1", "--from", SNAPSHOT)
-    assert "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)." in " ".join(answer.split())
+    assert "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)." in " ".join(
+        answer.split()
+    )
     assert re.search(r"^1 +NodeResourcesFit +Insufficient cpu: lacks 500m +node-a$", answer, re.MULTILINE)
     assert "let the pod request only 500m cpu -> node-a" in answer
 

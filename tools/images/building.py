@@ -8,7 +8,7 @@ import click
 from tools.commit import ROOT, Commit, read_commit
 from tools.images.archive import Image, read_image
 from tools.images.builders import Builder, Request, find_builder
-from tools.problems import Problem
+from tools.problems import Problem, output
 
 LIBRARIES = ("runtime", "history")
 """Which libraries an image may have: `history` is for `bayplan record`."""
@@ -40,7 +40,10 @@ def build_image(builder: Builder, request: Request, commit: Commit) -> Image:
 @click.option("--base", help="An image with Python 3.11.2 or newer. Default: that of the Dockerfile.")
 @click.option("--libraries", type=click.Choice(LIBRARIES), default="runtime", show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), default=ROOT / "dist", help="Where the archive is written.")
-def build(builder: str | None, registry: str, tag: str | None, base: str | None, libraries: str, folder: Path) -> None:
+@click.option("--push", is_flag=True, help="Then push the image to the registry, with the rights that the builder has.")
+def build(
+    *, builder: str | None, registry: str, tag: str | None, base: str | None, libraries: str, folder: Path, push: bool
+) -> None:
     """Build an image of the commit, and save it as an archive."""
     commit = read_commit()
     found = find_builder(builder)
@@ -49,3 +52,6 @@ def build(builder: str | None, registry: str, tag: str | None, base: str | None,
     kind = "" if libraries == "runtime" else f"-{libraries}"
     name = f"{registry}/bayplan:{tag or commit.version}{kind}"
     build_image(found, Request(name, base or None, libraries, archive_of(folder, commit.version, libraries)), commit)
+    if push:
+        output([*found.command, "push", name])
+        click.echo(f"pushed {name}")
