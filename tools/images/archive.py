@@ -58,7 +58,7 @@ def read_image(archive: Path) -> Image:
             for layer in manifest["layers"]:
                 _apply(_content(tar, blobs, _place(layer["digest"])), sizes, kept)
     except (OSError, tarfile.TarError, ValueError, LookupError, TypeError) as error:
-        raise Problem(f"{archive} is no image in the layout of OCI: {error}") from None
+        raise Problem(f"{archive} is no image in the layout of OCI: {' '.join(str(error).split())}") from None
     return Image(digest, configuration, sizes, kept)
 
 

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
-from cyclonedx.builder.this import this_component
-from cyclonedx.factory.license import LicenseFactory
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.contrib.this.builders import this_component
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType

@@ -90,7 +90,7 @@ def check_chart_package(release: Release) -> str:
             chart = yaml.safe_load(file.read() if file else b"")
         versions = {chart["version"], chart["appVersion"]}
     except (OSError, tarfile.TarError, LookupError, TypeError, yaml.YAMLError) as error:
-        raise Problem(f"{release.chart} is no package of the chart: {error}") from None
+        raise Problem(f"{release.chart} is no package of the chart: {' '.join(str(error).split())}") from None
     if versions != {release.version}:
         raise Problem(f"{release.chart} has the versions {', '.join(sorted(map(str, versions)))}")
     return f"the chart has the version {release.version}"
@@ -113,7 +113,7 @@ def check_sources(release: Release) -> str:
             with tarfile.open(release.sources) as tar:
                 tar.extractall(place, filter="data")
         except (OSError, tarfile.TarError) as error:
-            raise Problem(f"{release.sources} can't be unpacked: {error}") from None
+            raise Problem(f"{release.sources} can't be unpacked: {' '.join(str(error).split())}") from None
         (place / "built").mkdir()
         sources = place / release.sources.name.removesuffix(".tar.gz")
         built = build_sources(sources, place / "built", seconds["SOURCE_DATE_EPOCH"])

@@ -21,7 +21,7 @@ from tools.releases.distributions import build_twice
 from tools.releases.folder import ENVELOPE, KREW, NOTES, STATEMENT, Release, digest_of
 from tools.releases.krew import manifest, pack_plugin
 from tools.releases.notes import notes_of
-from tools.releases.provenance import sign, statement
+from tools.releases.provenance import load_key, sign, statement
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ def make(
     target = folder or ROOT / "dist" / f"release-{tag}"
     if target.exists():
         raise Problem(f"{target} is already there: remove it, or name another folder")
+    if key is not None:
+        load_key(key, private=True)
     found = find_builder(builder) if images else None
     places = Places(f"{url.rstrip('/')}/{tag}", source, home, builder_id, key)
     target.parent.mkdir(parents=True, exist_ok=True)

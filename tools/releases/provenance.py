@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from tools.commit import Commit
@@ -22,6 +22,8 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 BUILD_TYPE = "urn:bayplan:make-release:1"
+PRIVATE = (ed25519.Ed25519PrivateKey, ec.EllipticCurvePrivateKey)
+PUBLIC = (ed25519.Ed25519PublicKey, ec.EllipticCurvePublicKey)
 
 
 def statement(
@@ -69,16 +71,31 @@ def check_statement(text: str, what: str, files: Iterable[Path]) -> dict[str, An
     return predicate
 
 
+def load_key(key: Path, *, private: bool) -> Any:
+    """Return the key in a file."""
+    what = "private" if private else "public"
+    load = (
+        (lambda text: serialization.load_pem_private_key(text, None)) if private else serialization.load_pem_public_key
+    )
+    try:
+        found = load(key.read_bytes())
+    except OSError as error:
+        raise Problem(f"{key}: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise Problem(f"{key}: expected a {what} key in PEM, without a password") from None
+    if not isinstance(found, PRIVATE if private else PUBLIC):
+        raise Problem(f"{key}: expected a {what} key of Ed25519 or an elliptic curve")
+    return found
+
+
 def sign(text: str, key: Path) -> str:
     """Return a statement in an envelope, signed with a private key."""
-    private = _loaded(key, private=True)
+    private = load_key(key, private=True)
     message = _authenticated(text.encode())
     if isinstance(private, ed25519.Ed25519PrivateKey):
         signature = private.sign(message)
-    elif isinstance(private, ec.EllipticCurvePrivateKey):
-        signature = private.sign(message, ec.ECDSA(hashes.SHA256()))
     else:
-        raise Problem(f"{key}: expected a private key of Ed25519 or an elliptic curve")
+        signature = private.sign(message, ec.ECDSA(hashes.SHA256()))
     encoded = base64.b64encode(signature).decode()
     envelope = {
         "payloadType": PAYLOAD_TYPE,
@@ -90,7 +107,7 @@ def sign(text: str, key: Path) -> str:
 
 def check_envelope(envelope: str, text: str, what: str, key: Path) -> None:
     """Check that an envelope has this statement, and a signature of a public key."""
-    public = _loaded(key, private=False)
+    public = load_key(key, private=False)
     try:
         document = json.loads(envelope)
         payload = base64.b64decode(document["payload"], validate=True)
@@ -112,23 +129,6 @@ def _signed(public: Any, signature: bytes, message: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
-
-
-def _loaded(key: Path, *, private: bool) -> Any:
-    try:
-        content = key.read_bytes()
-        if private:
-            return serialization.load_pem_private_key(content, None)
-        public = serialization.load_pem_public_key(content)
-    except OSError as error:
-        raise Problem(f"{key}: {error.strerror}") from None
-    except (ValueError, TypeError):
-        raise Problem(
-            f"{key}: expected a {'private' if private else 'public'} key in PEM, without a password"
-        ) from None
-    if not isinstance(public, ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey):
-        raise Problem(f"{key}: expected a public key of Ed25519 or an elliptic curve")
-    return public
 
 
 def _authenticated(payload: bytes) -> bytes:
