@@ -49,7 +49,9 @@ def build_binary(pythons: Sequence[str], libraries: Path, wheel: Path, entry: st
         for path in (*libraries.iterdir(), wheel):
             (found / path.name).symlink_to(path.resolve())
         chosen = [argument for python in pythons for argument in ("--python", python)]
-        options = ["--pre-resolved-dists", str(found), "--no-pypi", "--venv", "prepend", "--sh-boot", "--script", entry]
+        options = ["--pre-resolved-dists", str(found), "--no-pypi", "--sh-boot", "--script", entry]
+        # Two libraries share the folder `lightkube`: as links, one of them would be lost.
+        options += ["--venv", "prepend", "--venv-site-packages-copies"]
         command = [sys.executable, "-m", "pex", "bayplan", *chosen, *options, "--output-file", str(target)]
         _run(command, SOURCE_DATE_EPOCH=str(seconds), PEX_ROOT=f"{temporary}/pex")
 
