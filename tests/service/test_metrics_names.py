@@ -1,7 +1,6 @@
 """All metrics of kube-scheduler exist with the same type and labels, or docs/metrics.md gives the reason."""
 
 import csv
-import json
 import random
 import re
 from pathlib import Path
@@ -24,9 +23,7 @@ from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-DOCUMENTED = dict(
-    re.findall(r"^\| `([a-z_]+)` \| (.*?) \|$", PAGE.partition("## Alerts")[0], re.MULTILINE)
-)
+DOCUMENTED = dict(re.findall(r"^\| `([a-z_]+)` \| (.*?) \|$", PAGE.partition("## Alerts")[0], re.MULTILINE))
 with (ROOT / "tests" / "data" / "kube-scheduler" / "metrics.tsv").open(encoding="utf-8") as file:
     UPSTREAM = {row["name"]: row for row in csv.DictReader(file, delimiter="\t")}
 ALSO_UPSTREAM = {"scheduler_permit_wait_duration_seconds": ("histogram", {"result"})}
