@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bayplan.core.api import field_errors
 from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.field_errors import FieldError
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
@@ -102,6 +105,7 @@ __all__ = [
     "Explain",
     "ExplainPostFilter",
     "FailedPreemption",
+    "FieldError",
     "Filter",
     "FilterNodes",
     "ForResizes",
@@ -131,6 +135,7 @@ __all__ = [
     "PlacementGenerate",
     "PlacementScore",
     "Plugin",
+    "PluginArgs",
     "PodInfo",
     "PostBind",
     "PostFilter",
@@ -160,6 +165,7 @@ __all__ = [
     "WhatIf",
     "add_labels",
     "delete_pods",
+    "field_errors",
     "filter_plugin",
     "remove_label",
     "remove_taints",

@@ -144,8 +144,9 @@ def _build(
 
 
 def _instance(name: str, plan: ProfilePlan, catalog: Catalog, handle: Handle) -> Any:
-    if name in catalog.extras:
-        return _extra(catalog.extras[name], plan, handle, catalog.gates)
+    other = catalog.other(name)
+    if other is not None:
+        return _extra(other, plan, handle, catalog.gates)
     factory = PLUGINS[name].factory
     arguments = {"args": plan.arguments[name]} if name in plan.arguments else {}
     return factory(**arguments, **_services_for(factory, handle, catalog.gates))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.plugins import arguments
 from bayplan.core.plugins.coscheduling.arguments import CoschedulingArgs
 from bayplan.core.plugins.coscheduling.plugin import Coscheduling
@@ -47,7 +48,7 @@ class RegisteredPlugin:
     factory: type[Any]
     weight: int = 0
     """The default weight of its scores; 0 stands for 1."""
-    arguments: type[arguments.PluginArgs] | None = None
+    arguments: type[PluginArgs] | None = None
     gated: bool = False
     """Whether it is a default plugin only if a feature gate says so."""
 

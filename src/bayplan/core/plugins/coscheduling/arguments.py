@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bayplan.core.api import field_errors
 from bayplan.core.api.field_errors import FieldError
-from bayplan.core.plugins.arguments import PluginArgs
+from bayplan.core.framework.arguments import PluginArgs
 
 
 class CoschedulingArgs(PluginArgs, kw_only=True):
