@@ -215,4 +215,5 @@ def test_the_contract_holds():
         CapacityScheduling,
         objects=[make_node("n", resources={GPU: "5"}), *((ELASTIC_QUOTAS, each) for each in quotas)],
         pods=[gpus("p", "default", 4), gpus("q", "default")],
+        examples=30,
     )

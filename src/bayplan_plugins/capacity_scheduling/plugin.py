@@ -6,7 +6,8 @@ differences.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 from bayplan.plugin import (
     Action,
@@ -21,7 +22,6 @@ from bayplan.plugin import (
     Hint,
     NodeInfo,
     Nodes,
-    OnlyNow,
     PodInfo,
     Status,
     amount_text,
@@ -30,6 +30,7 @@ from bayplan_plugins.capacity_scheduling.quotas import ELASTIC_QUOTAS, Amounts, 
 from bayplan_plugins.capacity_scheduling.status import QuotaStatuses
 from bayplan_plugins.capacity_scheduling.usage import Usage, plus
 from bayplan_plugins.capacity_scheduling.victims import Demand, QuotaVictims
+from bayplan_plugins.definitions import definition, permissions
 
 
 class CapacityScheduling(DefaultPreemption):
@@ -37,6 +38,7 @@ class CapacityScheduling(DefaultPreemption):
 
     name = "CapacityScheduling"
     arguments = None
+    permissions = permissions("elasticquotas")
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle)
@@ -46,13 +48,14 @@ class CapacityScheduling(DefaultPreemption):
         self._usage = Usage(pods, self._quotas)
         self._statuses = QuotaStatuses(handle, pods, handle.objects(ELASTIC_QUOTAS))
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        """Read the namespace, the requests and the priority, and whether the pod preempts."""
-        return pod.namespace, tuple(sorted(pod.requested.items())), pod.priority, pod.spec.preemptionPolicy
+    @classmethod
+    def definitions(cls) -> Iterable[Mapping[str, Any]]:
+        """Return the definition of the resource that it reads."""
+        return (definition("elasticquotas"),)
 
-    def rests_on(self, pod: PodInfo, nodes: Nodes) -> OnlyNow:
-        """Return what changes with each placement: the usage; and the quotas, and the nominated pods."""
-        return OnlyNow((self._usage.version, self._quotas.version, self._nominations.version))
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Share nothing: each placement changes the usage, and upstream's messages have the name of the pod."""
+        return None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer:
         """Reject a pod that is more than its quota, or than all quotas together, have room for."""

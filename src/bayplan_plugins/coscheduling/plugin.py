@@ -6,8 +6,9 @@ Mirrors pkg/coscheduling/coscheduling.go and core/core.go of scheduler-plugins. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from bayplan.plugin import (
     PLACED_WITH,
@@ -34,6 +35,7 @@ from bayplan.plugin import (
 from bayplan_plugins.coscheduling.arguments import CoschedulingArgs
 from bayplan_plugins.coscheduling.groups import Group, Groups, key_of, total_requests
 from bayplan_plugins.coscheduling.status import PodGroupStatuses
+from bayplan_plugins.definitions import definition, permissions
 
 DEFAULT_WAIT = 60
 """Seconds that a member waits in Permit if neither its group nor the arguments specify it."""
@@ -51,6 +53,7 @@ class Coscheduling(Plugin):
 
     name = "Coscheduling"
     arguments = CoschedulingArgs
+    permissions = permissions("podgroups")
 
     def __init__(self, handle: Handle, args: CoschedulingArgs = _DEFAULT_ARGUMENTS) -> None:
         self._handle = handle
@@ -68,6 +71,11 @@ class Coscheduling(Plugin):
         self._members.listen(self._forget_empty)
         self._groups = Groups(self._members, pod_groups)
         self._statuses = PodGroupStatuses(handle, pods, pod_groups)
+
+    @classmethod
+    def definitions(cls) -> Iterable[Mapping[str, Any]]:
+        """Return the definition of the resource that it reads."""
+        return (definition("podgroups"),)
 
     # Queueing
 
