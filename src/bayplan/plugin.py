@@ -5,12 +5,14 @@ from __future__ import annotations
 from bayplan.core.api import field_errors
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
+from bayplan.core.cluster.node_columns import NodeColumn
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.core.framework.feeds import Feed
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
     PLACED_WITH,
@@ -105,6 +107,7 @@ __all__ = [
     "Explain",
     "ExplainPostFilter",
     "FailedPreemption",
+    "Feed",
     "FieldError",
     "Filter",
     "FilterNodes",
@@ -122,6 +125,7 @@ __all__ = [
     "HintFunction",
     "InvalidPlugin",
     "Measurements",
+    "NodeColumn",
     "NodeInfo",
     "NodeNames",
     "Nodes",
