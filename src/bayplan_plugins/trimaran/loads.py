@@ -133,17 +133,15 @@ class Loads:
 
     def _tell_oddities(self, report: LoadReport) -> None:
         """Report once what keeps loads of nodes from counting."""
-        count, example = report.invalid
-        strange = report.nodes.keys() - self._handle.objects("Node").keys()
-        odd = bool(count) or (bool(strange) and len(strange) == len(report.nodes))
-        if odd and not self._told_invalid:
-            if count:
-                message = "%s reports loads of %d nodes, and of %d others, such as %s, values that are no numbers"
-                log.warning(message, self._source.name, len(report.nodes), count, example)
-            if strange and len(strange) == len(report.nodes):
-                message = "%s reports loads of %s, which is no node: the label `instance` must have the name of a node"
-                log.warning(message, self._source.name, min(strange))
-        self._told_invalid = odd
+        (count, example), there = report.invalid, self._handle.objects("Node").keys()
+        strange = bool(there and report.nodes) and there.isdisjoint(report.nodes)
+        if not self._told_invalid and count:
+            message = "%s reports loads of %d nodes, and of %d others, such as %s, values that are no numbers"
+            log.warning(message, self._source.name, len(report.nodes), count, example)
+        if not self._told_invalid and strange:
+            message = "%s reports loads of %s, which is no node: the label `instance` must have the name of a node"
+            log.warning(message, self._source.name, min(report.nodes))
+        self._told_invalid = bool(count or strange)
 
     def _now(self) -> float:
         return self._handle.now().timestamp()
