@@ -5,6 +5,9 @@ from __future__ import annotations
 from bayplan.core.api import field_errors
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
+from bayplan.core.api.quantity import InvalidQuantity
+from bayplan.core.api.requests import amount_text, parse_amounts
+from bayplan.core.cluster.node_columns import NodeColumns
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
@@ -121,7 +124,9 @@ __all__ = [
     "Hint",
     "HintFunction",
     "InvalidPlugin",
+    "InvalidQuantity",
     "Measurements",
+    "NodeColumns",
     "NodeInfo",
     "NodeNames",
     "Nodes",
@@ -164,9 +169,11 @@ __all__ = [
     "WaitingPods",
     "WhatIf",
     "add_labels",
+    "amount_text",
     "delete_pods",
     "field_errors",
     "filter_plugin",
+    "parse_amounts",
     "remove_label",
     "remove_taints",
     "score_plugin",
