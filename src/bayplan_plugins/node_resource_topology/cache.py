@@ -204,7 +204,7 @@ class TopologyCache:
         running = [pod for pod in self._pods.get(node, {}).values() if self._runs(pod)]
         told = (
             running
-            if not self._only_exclusive(latest)
+            if not self.only_exclusive(latest)
             else [pod for pod in running if demand_of(pod).exclusive(latest.resources)]
         )
         if fingerprint((pod.namespace, pod.name) for pod in told) == latest.fingerprint:
@@ -231,7 +231,8 @@ class TopologyCache:
         """Return whether an agent on the node counts a pod."""
         return pod.phase == "Running" if self._settings.shared_informer else pod.phase != "Pending"
 
-    def _only_exclusive(self, topology: Topology) -> bool:
+    def only_exclusive(self, topology: Topology) -> bool:
+        """Return whether the fingerprint counts only pods that hold resources of a zone for themselves."""
         method = self._settings.method
         if FINGERPRINT not in topology.attributes or method == ALL:
             return False

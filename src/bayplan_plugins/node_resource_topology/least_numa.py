@@ -22,7 +22,7 @@ fit: with many zones there are too many sets."""
 
 
 @dataclass(slots=True)
-class _Found:
+class Found:
     """For each node: the zones that a request needs, as a mask (zones, nodes), and whether none are nearer."""
 
     zones: Bool
@@ -30,6 +30,7 @@ class _Found:
 
     @property
     def count(self) -> Int64:
+        """How many zones are needed."""
         count: Int64 = np.count_nonzero(self.zones, axis=0)
         return count
 
@@ -43,11 +44,11 @@ def scores(view: ZonesView, demand: Demand) -> Int64:
         requests = [demand.whole] if pod_scope else [wanted.amounts for wanted in demand.containers]
         for zones in np.unique(view.zones[which]).tolist():
             positions = np.flatnonzero(which & (view.zones == zones))
-            total[positions] = _Group(view, zones, positions, demand).score(requests, take=not pod_scope)
+            total[positions] = ZoneGroup(view, zones, positions, demand).score(requests, take=not pod_scope)
     return total
 
 
-class _Group:
+class ZoneGroup:
     """Nodes with equally many zones."""
 
     def __init__(self, view: ZonesView, zones: int, positions: Int64, demand: Demand) -> None:
@@ -67,35 +68,34 @@ class _Group:
         most = np.zeros(self._number, dtype=np.int64)
         nearest, fits = np.ones(self._number, dtype=np.bool_), np.ones(self._number, dtype=np.bool_)
         for request in requests:
-            asks = self._lists_any(request)
-            found = self._least(request, asks)
+            asks = self.lists_any(request)
+            found = self.least(request, asks)
             needed = found.count
             fits &= ~asks | (needed > 0)
             nearest &= ~asks | found.nearest
             most = np.maximum(most, np.where(asks, needed, 0))
             if take:
                 self._take(request, found.zones)
-        step = MAX_NODE_SCORE // self._most
-        score = MAX_NODE_SCORE - most * step + np.where(nearest, step // 2, 0)
+        score = normalized(most, nearest, self._most)
         return np.where(fits, np.where(most == 0, MAX_NODE_SCORE, score), 0)
 
-    def _lists_any(self, request: Amounts) -> Bool:
+    def lists_any(self, request: Amounts) -> Bool:
         """Return whether a zone of the node lists any of the requested resources."""
         listed = np.zeros(self._number, dtype=np.bool_)
         for resource in request.keys() & self._has.keys():
             listed |= (self._has[resource] >= 0).any(axis=0)
         return listed
 
-    def _least(self, request: Amounts, left: Bool) -> _Found:
+    def least(self, request: Amounts, left: Bool) -> Found:
         """Return the smallest sets of zones that have enough. `left`: the nodes to look at."""
-        found = _Found(np.zeros((self._zones, self._number), dtype=np.bool_), np.zeros(self._number, dtype=np.bool_))
+        found = Found(np.zeros((self._zones, self._number), dtype=np.bool_), np.zeros(self._number, dtype=np.bool_))
         left, tried = left & self._enough(request, range(self._zones), listed=False), 0
         for size in range(1, self._zones + 1):
             sets = list(combinations(range(self._zones), size))
             tried += len(sets)
             if not left.any() or tried > _MOST_SETS:
                 break
-            distances = np.array([self._distance(each) for each in sets])
+            distances = np.array([self.distance(each) for each in sets])
             nearest = np.minimum(distances.min(axis=0), NO_COST * size * size)
             best = np.full(self._number, (NO_COST + 1) * size * size, dtype=np.int64)
             for zones, distance in zip(sets, distances, strict=True):
@@ -109,7 +109,7 @@ class _Group:
             left &= ~done
         return found
 
-    def _distance(self, zones: tuple[int, ...]) -> Int64:
+    def distance(self, zones: tuple[int, ...]) -> Int64:
         """Return the sum of the distances within a set of zones: sets of one size compare like their averages."""
         distance: Int64 = self._costs[np.ix_(np.array(zones), np.array(zones))].sum(axis=(0, 1))
         return distance
@@ -140,3 +140,9 @@ class _Group:
                 has[zone] -= taken
                 missing -= taken
             self._has[resource] = has
+
+
+def normalized(needed: Int64, nearest: Bool, most: Int64) -> Int64:
+    """Return the scores of nodes where that many zones are needed. `most`: the most that the node can combine."""
+    step = MAX_NODE_SCORE // most
+    return MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0)

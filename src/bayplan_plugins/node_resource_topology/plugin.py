@@ -58,15 +58,15 @@ class NodeResourceTopologyMatch(Plugin):
         args: NodeResourceTopologyMatchArgs = _DEFAULT_ARGUMENTS,
         scheduler_name: str = "default-scheduler",
     ) -> None:
-        self._cache: TopologyCache = handle.objects(TOPOLOGIES).view(CacheOf.of(args, handle))
-        self._cache.own(scheduler_name)
+        self.cache: TopologyCache = handle.objects(TOPOLOGIES).view(CacheOf.of(args, handle))
+        self.cache.own(scheduler_name)
         self._evictions = None
-        if args.preemptionMode == ENABLED and self._cache.kind == OVER_RESERVE:
-            self._evictions = Evictions(self._cache)
+        if args.preemptionMode == ENABLED and self.cache.kind == OVER_RESERVE:
+            self._evictions = Evictions(self.cache)
         self._strategy = strategies.STRATEGIES.get(args.scoringStrategy.type)
         self._least_numa = args.scoringStrategy.type == LEAST_NUMA_NODES
         self._weights = args.weights()
-        self.reads_pods = self._cache.kind != PASSTHROUGH
+        self.reads_pods = self.cache.kind != PASSTHROUGH
 
     @classmethod
     def definitions(cls) -> Iterable[Mapping[str, Any]]:
@@ -85,7 +85,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes whose kubelet would refuse the pod."""
-        demand, view = demand_of(pod), self._cache.columns.view(nodes)
+        demand, view = demand_of(pod), self.cache.columns.view(nodes)
         found = zones.rejections(view, demand)
         if self._evictions is None or not nodes.changes:
             return found
@@ -106,7 +106,7 @@ class NodeResourceTopologyMatch(Plugin):
         for position, changes in view.nodes.changes.items():
             if not changes.removed or not view.known[position] or not view.fresh[position]:
                 continue
-            alone = self._cache.columns.view(view.nodes.at(np.array([position])))
+            alone = self.cache.columns.view(view.nodes.at(np.array([position])))
             gains = evictions.of(view.nodes.name(position), changes.removed, _left_of(alone))
             if not gains:
                 continue
@@ -129,7 +129,7 @@ class NodeResourceTopologyMatch(Plugin):
         demand = demand_of(pod)
         if not demand.guaranteed:
             return np.full(len(nodes), MAX_NODE_SCORE, dtype=np.int64)
-        view = self._cache.columns.view(nodes)
+        view = self.cache.columns.view(nodes)
         if self._least_numa or self._strategy is None:
             return least_numa.scores(view, demand)
         return strategies.scores(view, demand, self._strategy, self._weights)
@@ -142,22 +142,22 @@ class NodeResourceTopologyMatch(Plugin):
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer:
         """Count the pod on its node, until the topology does."""
-        self._cache.reserve(node_name, pod)
+        self.cache.reserve(node_name, pod)
         return None
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
         """Count the pod no more."""
-        self._cache.release(node_name, pod)
+        self.cache.release(node_name, pod)
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
         """Note that the pod is bound."""
-        self._cache.bound(node_name, pod)
+        self.cache.bound(node_name, pod)
 
     # Events and explanations
 
     def events(self) -> Iterable[EventHint]:
         """Register topologies, pods that leave, and nodes that offer more."""
-        hints = Hints(self._cache)
+        hints = Hints(self.cache)
         yield EventHint(ClusterEvent("Pod", Action.DELETE), hints.after_pod_deleted)
         yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), hints.after_node_change)
         changed = Action.ADD | Action.UPDATE | Action.DELETE
@@ -165,7 +165,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """What the zones of the node have left."""
-        return None if node is None else details(self._cache, demand_of(pod), node)
+        return None if node is None else details(self.cache, demand_of(pod), node)
 
 
 def _left_of(view: ZonesView) -> Callable[[int, str], int]:
