@@ -6,7 +6,7 @@
     ...
     rack = self._racks.of(nodes)
 
-`NodeColumns` are arrays of any shape, for a plugin that rests on objects named as their nodes, such as custom resources.
+`NodeColumns` are arrays of any shape, for plugins that rest on objects named as their nodes, such as custom resources.
 The objects may come before their nodes, and rows are reused: it knows what to write where.
 """
 
