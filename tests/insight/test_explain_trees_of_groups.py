@@ -117,7 +117,7 @@ def test_a_tree_starts_when_there_is_room_for_all_of_its_groups(ends):
     running["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     running["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
     if ends:
-        running["spec"]["activeDeadlineSeconds"] = 10**9
+        running["spec"]["activeDeadlineSeconds"] = 3600
     objects = [node("n1", "3"), running, *job()]
     answer = Insight(Snapshot.of(objects)).when("default/workers-1")
     assert answer.never == (0.0 if ends else 1.0)
