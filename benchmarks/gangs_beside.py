@@ -44,9 +44,11 @@ GATES = ",".join(f"{name}=true" for name in ("GenericWorkload", "GangScheduling"
 FLAGS = (f"--feature-gates={GATES}", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
 STOCK, OURS = "kube-scheduler", "bayplan"
 ZONE = "topology.kubernetes.io/zone"
-ZONES = {"a": 3, "b": 2, "c": 2}
-"""How many nodes the zones have at the begin: of different sizes, so that no two of them are equally full."""
-CPU = 3
+ZONES = {"a": 7, "b": 5, "c": 3}
+"""zone -> the CPUs of each of its nodes. Since these differ, nodes of two zones are seldom equally good. So the choice
+among equal ones, which is random on both sides, seldom matters to how full the zones are."""
+NODES = 2
+"""How many nodes each zone has at the begin."""
 _QUIET = 4.0
 """Seconds without a change after which both sides are at rest: longer than the longest backoff."""
 _PATIENCE = 600.0
@@ -153,17 +155,23 @@ class Stream:
     made: int = 0
 
     async def begin(self) -> None:
-        """Create the first nodes."""
-        for zone, count in ZONES.items():
-            for _ in range(count):
+        """Create the first nodes, and wait until both schedulers place pods."""
+        for zone in ZONES:
+            for _ in range(NODES):
                 await self.add_node(zone)
+        self.gangs["first"] = Gang("first", 1, 1, zone=False)
+        await asyncio.gather(*(each.add_gang(self.gangs["first"]) for each in self.sides))
+        async with asyncio.timeout(_PATIENCE):
+            while not all([await each.bound() for each in self.sides]):  # noqa: ASYNC110 - the servers are asked
+                await asyncio.sleep(0.5)
+        await self.begin_anew()
 
     async def add_node(self, zone: str) -> None:
         """Create a node on both sides."""
         name = f"node-{len(self.zones)}"
         self.zones[name] = zone
         for each in self.sides:
-            await each.add_node(name, zone, CPU)
+            await each.add_node(name, zone, ZONES[zone])
 
     async def event(self) -> None:
         """Let something happen."""
