@@ -24,6 +24,7 @@ NAMED_TWICE = {
     "EventRecorder",  # the scheduler's, and the controllers'
     "Limits",  # of an HTTP server, and of questions
     "Place",  # of a value in an object, and of a pod in the queue
+    "PodState",  # what a queue holds of a pod, and the plugin
     "PodGroupSpec",  # as the API serves it, and as it is decided by
     "Request",  # of HTTP, and of devices
     "Step",  # of a history, and of a recorded scenario

@@ -8,7 +8,8 @@ for them, and nothing outside asks which class a plugin is of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from bayplan.core.cluster.columns import Int64, Rows
@@ -44,6 +45,32 @@ class SampledPreemption(Protocol):
 
     def candidates_to_find(self, nodes: int) -> int:
         """Return how many candidates are enough among a number of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodsByDomain:
+    """The pods that a constraint of a pod counts in each domain of a topology, the fewest first.
+
+    `skew`: how many more the fullest one has than what counts as the fewest; at most `max_skew` should be.
+    """
+
+    topology_key: str
+    max_skew: int
+    by_domain: Mapping[str, int]
+    skew: int
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the constraint would not allow this."""
+        return self.skew > self.max_skew
+
+
+@runtime_checkable
+class CountsDomains(Protocol):
+    """Says how evenly pods are spread now, counted as Filter counts them."""
+
+    def pods_by_domain(self, pod: PodInfo, nodes: Nodes) -> Iterator[PodsByDomain]:
+        """Yield the counts of each required constraint of a pod. `nodes`: all. Raises InvalidSelector."""
 
 
 @runtime_checkable

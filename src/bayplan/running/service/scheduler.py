@@ -325,6 +325,8 @@ class Scheduler:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
         runtime = self._runtime
         receiver = Receiver.of(runtime)
+        for kind, feed in self._handle.feeds.items():
+            feed.sink = self._noted(kind, ObjectInformer(kind, receiver))
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
         follow = partial(

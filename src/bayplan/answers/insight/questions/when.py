@@ -110,6 +110,11 @@ class When(Answer):
         """Whether the answer is of fewer runs than were wanted."""
         return self.stopped
 
+    @property
+    def passes(self) -> bool:
+        """Whether the pods start."""
+        return self.start.p50 is not None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/when.md."""
         waits_for = [each.pod for each in self.waits]

@@ -171,6 +171,11 @@ _QUOTAS = each(
         ),
     )
 )
+_OF_GROUPS: Mapping[str, Rule] = {
+    "schedulingConstraints": fields(topology=each(fields(key=key))),
+    "priorityClassName": name("priorityclass"),
+    "parentCompositePodGroupName": name("compositepodgroup"),
+}
 
 FIELDS: Mapping[tuple[str, str], Rule] = {
     ("", "pods"): obj("pod", spec=POD_SPEC, status=POD_STATUS),
@@ -310,11 +315,17 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         kind=constant("PodGroup"),
         spec=fields(
             "schedulingPolicy disruptionMode priority preemptionPolicy",
-            schedulingConstraints=fields(topology=each(fields(key=key))),
-            priorityClassName=name("priorityclass"),
+            **_OF_GROUPS,
             resourceClaims=CLAIM_REFERENCES,
         ),
         status=fields(conditions=CONDITIONS, resourceClaimStatuses=CLAIM_STATUSES),
+    ),
+    ("scheduling.k8s.io", "compositepodgroups"): obj(
+        "compositepodgroup",
+        apiVersion=verbatim,
+        kind=constant("CompositePodGroup"),
+        spec=fields("schedulingPolicy disruptionMode priority preemptionPolicy", **_OF_GROUPS),
+        status=fields(conditions=CONDITIONS),
     ),
     ("scheduling.x-k8s.io", "podgroups"): obj(
         "podgroup",
