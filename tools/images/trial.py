@@ -47,7 +47,7 @@ def tier(pod, node):
 )
 @click.option("--base", help="The base to try. Default: Debian, made by debootstrap.")
 @click.option("--mirror", help="Where debootstrap gets Debian's packages. Default: where this machine gets its own.")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep what is made in this folder.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep the base in this folder.")
 def try_images(builder: str | None, base: str | None, mirror: str | None, folder: Path | None) -> None:
     """Build the images and run them, and say how large they are and how fast they start."""
     found = find_builder(builder)
@@ -55,14 +55,13 @@ def try_images(builder: str | None, base: str | None, mirror: str | None, folder
         click.echo(f"SKIPPED: {reason}")
         return
     assert found is not None, "it isn't missing"
+    os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
     with TemporaryDirectory(prefix="bayplan-image-") as temporary:
-        place = (folder or Path(temporary)).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
         if base is None:
-            base = "localhost/bayplan-base"
-            make_base(found, base, place, mirror)
-        _try_all(found, base, place)
+            base, kept = "localhost/bayplan-base", folder or Path(temporary) / "base"
+            kept.mkdir(parents=True, exist_ok=True)
+            make_base(found, base, kept.resolve(), mirror)
+        _try_all(found, base, Path(temporary))
 
 
 def _missing(builder: Builder | None, base: str | None) -> str | None:
