@@ -6,7 +6,7 @@ from tests.support.tables import cases
 from tools.commit import read_commit
 from tools.images.archive import read_image
 from tools.images.builders import Builder, Request, find_builder
-from tools.images.containers import Container
+from tools.images.containers import Container, inside
 from tools.problems import Problem
 
 LINE = "bayplan: the base image has no Python 3.11.2 or newer with venv: name another one with BASE"
@@ -92,6 +92,18 @@ def test_every_cut_of_an_archive_is_one_line(tmp_path):
         path.write_bytes(whole[:size])
         with pytest.raises(Problem, match=r"^[^\n]*is no image in the layout of OCI: [^\n]*$"):
             read_image(path)
+
+
+def test_links_of_an_image_lead_to_its_own_places(tmp_path):
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "run").symlink_to("/run")
+    (tmp_path / "run").symlink_to("memory")
+    assert inside(tmp_path, "/var/run/secrets/x") == tmp_path / "memory" / "secrets" / "x"
+    (tmp_path / "memory").symlink_to("/run")
+    (tmp_path / "out").symlink_to("../../etc")
+    for path in ("/var/run/secrets", "/out"):
+        with pytest.raises(Problem, match="the image has no folder"):
+            inside(tmp_path, path)
 
 
 def test_only_restricted_pods_are_run():

@@ -103,14 +103,15 @@ def _try_scheduler(builder: Builder, folder: Path) -> None:
         address = f"https://127.0.0.1:{port}"
         alive = it.container.until(lambda: _answer(f"{address}/healthz") == "ok", "/healthz says ok")
         ready = it.container.until(lambda: _answer(f"{address}/readyz") == "ok", "/readyz says ok")
+        cpu = it.container.cpu_seconds()
         bound = it.container.until(lambda: len(it.cluster.nodes_of(NAME)) == PODS, f"{PODS} pods are bound")
         nodes = set(it.cluster.nodes_of(NAME))
         if "node-0" in nodes or len(nodes) < 2:
             raise Problem(f"the mounted plugin rejects node-0, but pods are on {', '.join(sorted(nodes))}")
         ended = it.container.terminate()
     click.echo(
-        f"scheduler: /healthz after {alive:.2f} s, ready after {ready:.2f} s, {PODS} pods bound after {bound:.2f} s, "
-        f"ended {ended:.2f} s after SIGTERM"
+        f"scheduler: /healthz after {alive:.2f} s, ready after {ready:.2f} s and {cpu:.2f} s of CPU, "
+        f"{PODS} pods bound after {bound:.2f} s, ended {ended:.2f} s after SIGTERM"
     )
 
 
