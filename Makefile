@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # tests/conftest.py says how many processes `auto` is.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg dist dist-twice image test-image binary release release-check clean rebuild
+.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg site site-version screenshots dist dist-twice image test-image binary release release-check clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -93,6 +93,30 @@ examples: install ## Run the tests of the examples
 svg: install ## Create docs/demo.svg, the picture in the README, from a demo
 	$(BIN)/bayplan demo --save-svg docs/demo.svg
 
+# The site has an environment of its own, from requirements/site.txt.
+SITE_VENV := .venv-site
+
+$(SITE_VENV)/.installed: requirements/site.txt
+	@"$(PYTHON)" -m venv --clear $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/site.txt
+	@touch $@
+
+PICTURES := PYTHONPATH=.:tests/ui $(BIN)/python tools/site_screenshots.py
+MKDOCS := NO_MKDOCS_2_WARNING=1 SITE_SCREENSHOTS=build/screenshots $(SITE_VENV)/bin
+
+site: install $(SITE_VENV)/.installed ## Build the documentation site in build/site, with new screenshots, and check it
+	@rm -rf build/site build/screenshots
+	@$(PICTURES) build/screenshots
+	@$(MKDOCS)/mkdocs build --quiet
+	@PYTHONPATH=.:tests/ui $(BIN)/python tools/site_check.py build/site
+
+site-version: site ## Add the site as VERSION to the local branch SITE_BRANCH, which can be published; SITE_URL=... is where
+	@test -n "$(VERSION)" || { echo "Name the version, such as make site-version VERSION=0.2" >&2; exit 1; }
+	@SITE_VERSIONS=mike PATH="$(CURDIR)/$(SITE_VENV)/bin:$$PATH" $(MKDOCS)/mike deploy --branch $(or $(SITE_BRANCH),gh-pages) --update-aliases $(VERSION) latest
+
+screenshots: install ## Renew the pictures of the page in docs/images
+	@$(PICTURES) docs/images
+
 dist: install ## Build the wheel and the source archive in dist/
 	$(BIN)/python -m build --no-isolation
 
@@ -126,4 +150,4 @@ release-check: install ## Check the release in DIR as somebody does who has only
 	@$(BIN)/python -m tools.releases check '$(DIR)' $(call option,--key,$(KEY))
 
 clean: ## Remove .venv and all caches
-	rm -rf $(VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(SITE_VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
