@@ -130,15 +130,14 @@ def _try_shadow(builder: Builder, folder: Path) -> None:
 
 
 def _try_recorder(builder: Builder, folder: Path) -> None:
-    kept, role = _owned(folder / "history"), folder / "insight.yaml"
-    role.write_text(_manifests("--insight"))
+    port, kept = _free_port(), _owned(folder / "history")
     manifests = (ROOT / "deploy" / "recorder.yaml").read_text()
-    image = "localhost/bayplan:history"
-    with running_workload(builder, image, manifests, folder, files=[role], kept=kept) as it:
-        begun = it.container.until(lambda: "recording" in it.container.log.read_text().lower(), "it records")
+    image, arguments = "localhost/bayplan:history", [f"--port={port}"]
+    with running_workload(builder, image, manifests, folder, arguments=arguments, kept=kept) as it:
+        ready = it.container.until(lambda: _answer(f"http://127.0.0.1:{port}/readyz") is not None, "/readyz answers")
         ended = it.container.terminate()
     shown = output([sys.executable, "-m", "bayplan", "history", "show", str(kept / "cluster")])
-    click.echo(f"recorder: records after {begun:.2f} s, ended {ended:.2f} s after SIGTERM; {shown.splitlines()[0]}")
+    click.echo(f"recorder: ready after {ready:.2f} s, ended {ended:.2f} s after SIGTERM; {shown.splitlines()[0]}")
 
 
 def _manifests(*arguments: str) -> str:
