@@ -76,7 +76,7 @@ def test_bills_of_something_else_are_found(release, damage, message):
 
 def test_the_package_of_another_chart_is_found(release, tmp_path):
     pack_chart(CHART, release.chart, 7)
-    with pytest.raises(Problem, match="bayplan-1.2.3.tgz has the versions"):
+    with pytest.raises(Problem, match=r"bayplan-1\.2\.3\.tgz has the versions"):
         check_chart_package(release)
     release.chart.write_bytes(b"x")
     with pytest.raises(Problem, match=r"is no package of the chart: [^\n]*$"):
