@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from bayplan.faces.cli import main
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
+RECIPES = sorted((ROOT / "docs" / "recipes").glob("[a-z]*.md"))
 SERVES = re.compile(r"^(bayplan run .*) &$", re.MULTILINE)
 PRINTED = {
     "bin-packing": [r"^ +4 node-\d$", "nodes, average"],
@@ -94,6 +94,8 @@ def test_the_commands_of_a_recipe(recipe, tmp_path, monkeypatch):
 
 
 def test_every_page_has_commands_and_something_to_see():
+    listed = re.findall(r"^- \[.*\]\((.*)\)$", (ROOT / "docs" / "recipes" / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == [page.name for page in RECIPES]
     for page in RECIPES:
         text = page.read_text(encoding="utf-8")
         assert "```sh" in text, page
