@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -98,6 +98,11 @@ class Check(Answer):
     def forms(self) -> Mapping[str, str]:
         """The forms that pipelines read."""
         return _Forms(self)
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The next step of each finding."""
+        return [f"{each.object}: {each.next}" for each in self.findings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/check.md."""
