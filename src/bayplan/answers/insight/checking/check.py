@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Quest
 from bayplan.answers.insight.checking import forms
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects, by_level
 from bayplan.answers.insight.checking.mistakes import mistakes
-from bayplan.answers.insight.checking.placing import FIRST_OLD, accepted, found_by_fit, with_nodes
+from bayplan.answers.insight.checking.placing import FIRST_OLD, accepted, found_by_fit, with_nodes, without_node
 from bayplan.answers.insight.checking.rollouts import restarted, tried
 from bayplan.answers.insight.checking.rules import ERROR, LEVELS
 from bayplan.answers.insight.json_values import fields_of
@@ -25,6 +25,7 @@ from bayplan.answers.insight.questions.edits import Changes
 from bayplan.answers.insight.questions.explain import Explanation
 from bayplan.answers.insight.questions.fit import Fit
 from bayplan.answers.insight.questions.upgrade_preview import UpgradePreview, next_version
+from bayplan.answers.insight.questions.what_if import WhatIf
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.world import World
@@ -52,6 +53,9 @@ class Asked(Protocol):
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, progress: Progress = ...) -> Fit:
         """Return whether the pods of objects would be placed."""
+
+    def what_if(self, changes: Changes, *, progress: Progress = ...) -> WhatIf:
+        """Return which pods change after changes."""
 
     def changed(self, changes: Changes, *, progress: Progress = ...) -> Asked:
         """Return the cluster after changes."""
@@ -203,7 +207,10 @@ class _Checking:
         after.seed += 1  # what is made of templates next gets other names and uids
         created = after.snapshot
         after.move(with_nodes(created, self._fit))
-        yield from found_by_fit(self._fit, self._given, lambda owner: self._helped(after, owner))
+        homeless: Collection[str] = ()
+        if any(pod.victims for pod in self._fit.pods):
+            homeless = without_node(self._asked.what_if(changes, progress=self._progress))
+        yield from found_by_fit(self._fit, self._given, homeless, lambda owner: self._helped(after, owner))
         self._progress("likely mistakes")
         yield from mistakes(after.world, after.snapshot, self._given)
         after.move(created)  # each try of a restart places the pods anew
