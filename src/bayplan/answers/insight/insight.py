@@ -121,7 +121,7 @@ class Insight(AskedWorld):
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
         found = pending.explain_all(
-            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.all()
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.of_many()
         )
         if not free or found.interrupted:
             return found
@@ -143,7 +143,7 @@ class Insight(AskedWorld):
         known, pods = workload_called(self.snapshot, self._pods, kind, namespace, name)
         what = f"{known.singular} {namespace}/{name}"
         found = pending.explain_all(
-            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
+            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.of_many()
         )
         key = f"{namespace}/{name}"
         missing = workload.missing_pods(self.snapshot, known, key, pods, self.seed)
@@ -272,6 +272,7 @@ class Insight(AskedWorld):
                 pods=pods,
                 seed=self.seed,
                 sooner=sooner,
+                admission=targets.admission_asked(self.snapshot, what, namespace, pods),
                 classes=raised_priority.priorities_of(self.snapshot),
                 trials=self._trials.all() if objects is None else {},
             )

@@ -1,4 +1,6 @@
-"""Capabilities: what some plugins can do beside the extension points. Simulations and comparisons ask for it.
+"""Capabilities: what some plugins can do beside the extension points.
+
+Simulations, comparisons and capacity checks ask for it.
 
 A plugin has one if it has the methods of its protocol and keeps their promises (`profile.implements`). No attempt asks
 for them, and nothing outside asks which class a plugin is of.
@@ -69,3 +71,11 @@ class CountsDomains(Protocol):
 
     def pods_by_domain(self, pod: PodInfo, nodes: Nodes) -> Iterator[PodsByDomain]:
         """Yield the counts of each required constraint of a pod. `nodes`: all. Raises InvalidSelector."""
+
+
+@runtime_checkable
+class CountsRoom(Protocol):
+    """Says how many pods of a kind nodes have room for, as far as this plugin decides."""
+
+    def room_for(self, pod: PodInfo, nodes: Nodes) -> Int64:
+        """Return how many pods like this one may be added to each node: int64. It rejects the pod where that is 0."""

@@ -13,6 +13,7 @@ from bayplan.foundations.lazy import on_use
 
 with on_use():
     from bayplan.answers.snapshots import archive, exports, lacking
+    from bayplan.core import versions
     from bayplan.core.api import kinds
     from bayplan.foundations import manifest_files
 
@@ -33,7 +34,14 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
     """
     if "-" in files and asked.source.path == "-":
         fail("--from - and --filename -: only one of them can read standard input")
-    yield from manifests_in(files, asked.in_namespace, asked.selector)
+    known = asked.gates.enabled("CompositePodGroup")
+    for document in manifests_in(files, asked.in_namespace, asked.selector):
+        if document["kind"] == "CompositePodGroup" and not known:
+            since = versions.of_composites()
+            version = asked.gates.version
+            warn([f"Kubernetes {version} doesn't have CompositePodGroups: pass --emulated-version {since}"])
+            known = True
+        yield document
 
 
 def manifests_in(
