@@ -75,6 +75,13 @@ class PendingPods(Answer):
         """The number of pending pods."""
         return sum(len(cause.pods) for cause in self.causes)
 
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The changes that free the most pods, or the first pod of each cause."""
+        freeing = [] if self.freeing is None else [*self.freeing.lines()]
+        examples = [cause.example for cause in self.causes if cause.example is not None]
+        return freeing or [f"{each.pod}: {each.help[0].text}" for each in examples if each.help]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {"pending": self.count, **fields_of(self)}
