@@ -13,7 +13,8 @@ from bayplan.core.api.coscheduling import (
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.quantity import InvalidQuantity
-from bayplan.core.api.requests import amount_text, amounts_of
+from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
+from bayplan.core.cluster.node_columns import NodeColumn, NodeColumns
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
@@ -21,6 +22,7 @@ from bayplan.core.cluster.pod_groups import Members, PodsByGroup
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.core.framework.feeds import Feed
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
     PLACED_WITH,
@@ -125,6 +127,7 @@ __all__ = [
     "Explain",
     "ExplainPostFilter",
     "FailedPreemption",
+    "Feed",
     "FieldError",
     "Filter",
     "FilterNodes",
@@ -144,6 +147,8 @@ __all__ = [
     "InvalidQuantity",
     "Measurements",
     "Members",
+    "NodeColumn",
+    "NodeColumns",
     "NodeInfo",
     "NodeNames",
     "Nodes",
@@ -193,6 +198,7 @@ __all__ = [
     "delete_pods",
     "field_errors",
     "filter_plugin",
+    "parse_amounts",
     "remove_label",
     "remove_taints",
     "score_plugin",

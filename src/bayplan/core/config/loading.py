@@ -61,7 +61,7 @@ def read_configuration(
     document = configuration_at(path)
     given = {plugin.name for plugin in extra_plugins}
     installed = installed_plugins()
-    others = installed.keys() - given - provided_names()
+    others = installed.keys() - given - set(provided_names())
     wanted = [name for name in dict.fromkeys(_named(document.data)) if name in others]
     plugins = [*extra_plugins, *(load_installed(installed[name]) for name in wanted)]
     return read_document_of(document, Catalog(plugins, gates))
