@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from lightkube.models.core_v1 import Taint
 from lightkube.models.resource_v1 import DeviceTaint
 
@@ -49,11 +50,7 @@ def tolerated_for_a_time(world: World, before: Snapshot, after: Snapshot) -> Ite
 
     `after`: the changed snapshot, which the world holds with its pending pods placed.
     """
-    tainted = {
-        name: evicting
-        for name, node in world.state.objects[NODE].items()
-        if (evicting := [each for each in node.spec.taints or () if each.effect == NO_EXECUTE])
-    }
+    tainted = _evicting_nodes(world)
     kinds = RESOURCE_SLICE, DEVICE_TAINT_RULE
     has_devices = bool(world.state.objects[RESOURCE_CLAIM]) and any(after.of_kind(kind) for kind in kinds)
     if not tainted and not has_devices:
@@ -66,6 +63,16 @@ def tolerated_for_a_time(world: World, before: Snapshot, after: Snapshot) -> Ite
             found = list(_evictions(world, pod, taints, devices))
             if found and pod.raw is not known.get(pod.key):
                 yield ToleratedForATime(pod.key, *min(found), again=is_replaced(pod))
+
+
+def _evicting_nodes(world: World) -> dict[str, list[Taint]]:
+    """The nodes with NoExecute taints, and these."""
+    nodes = world.state.nodes
+    if not nodes.tainted:
+        return {}
+    rows = np.flatnonzero(nodes.live & nodes.taints_where(lambda taints: any(each[2] == NO_EXECUTE for each in taints)))
+    known = ((name, world.state.objects[NODE][name]) for name in map(nodes.name, rows.tolist()))
+    return {name: [each for each in node.spec.taints if each.effect == NO_EXECUTE] for name, node in known}
 
 
 def _evictions(
