@@ -159,7 +159,8 @@ def manifests(
         lease=found.lease,
         files=found.files,
         arguments=(*found.arguments, *(["--provisioning-requests"] if provisioning_requests else ())),
-        pod_groups=found.pod_groups and not provision,
+        rules=found.rules if not provision else (),
+        definitions=found.definitions if not provision else (),
         provisioning=manifests_provisioning.rules(found.configuration, alone=provision)
         if provision or provisioning_requests
         else (),

@@ -6,32 +6,36 @@ Mirrors pkg/coscheduling/coscheduling.go and core/core.go of scheduler-plugins. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from bayplan.core.api.coscheduling import POD_GROUPS
-from bayplan.core.api.kinds import POD
-from bayplan.core.cluster.nodes import Nodes
-from bayplan.core.cluster.pod_groups import PodsByGroup
-from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.framework import events
-from bayplan.core.framework.events import Action, ClusterEvent, EventHint, Hint
-from bayplan.core.framework.gangs import PLACED_WITH, Gang
-from bayplan.core.framework.handle import Handle
-from bayplan.core.framework.interface import (
+from bayplan.plugin import (
+    PLACED_WITH,
+    POD_GROUPS,
+    Action,
     Answer,
+    ClusterEvent,
     CycleState,
+    Diagnosis,
+    EventHint,
     FailedPreemption,
+    Gang,
+    Handle,
+    Hint,
+    Nodes,
     Plugin,
+    PodInfo,
+    PodsByGroup,
     PostFilterResult,
+    Status,
     Wait,
     WhatIf,
 )
-from bayplan.core.framework.status import Status
-from bayplan.core.framework.verdicts import Diagnosis
-from bayplan.core.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.core.plugins.coscheduling.groups import Group, Groups, key_of, total_requests
-from bayplan.core.plugins.coscheduling.status import PodGroupStatuses
+from bayplan_plugins.coscheduling.arguments import CoschedulingArgs
+from bayplan_plugins.coscheduling.groups import Group, Groups, key_of, total_requests
+from bayplan_plugins.coscheduling.status import PodGroupStatuses
+from bayplan_plugins.definitions import definition, permissions
 
 DEFAULT_WAIT = 60
 """Seconds that a member waits in Permit if neither its group nor the arguments specify it."""
@@ -49,6 +53,7 @@ class Coscheduling(Plugin):
 
     name = "Coscheduling"
     arguments = CoschedulingArgs
+    permissions = permissions("podgroups")
 
     def __init__(self, handle: Handle, args: CoschedulingArgs = _DEFAULT_ARGUMENTS) -> None:
         self._handle = handle
@@ -61,11 +66,16 @@ class Coscheduling(Plugin):
         """When the backoff of a group ends."""
         self._enough: dict[str, datetime] = {}
         """Until when a group's minResources are known to be available in the cluster."""
-        pods, pod_groups = handle.objects(POD), handle.objects(POD_GROUPS)
+        pods, pod_groups = handle.objects("Pod"), handle.objects(POD_GROUPS)
         self._members = PodsByGroup(pods, key_of)
         self._members.listen(self._forget_empty)
         self._groups = Groups(self._members, pod_groups)
         self._statuses = PodGroupStatuses(handle, pods, pod_groups)
+
+    @classmethod
+    def definitions(cls) -> Iterable[Mapping[str, Any]]:
+        """Return the definition of the resource that it reads."""
+        return (definition("podgroups"),)
 
     # Queueing
 
@@ -173,8 +183,8 @@ class Coscheduling(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register new members, pods whose labels change, and new or changed groups."""
-        yield EventHint(ClusterEvent(events.POD, Action.ADD), after_pod_added)
-        yield EventHint(ClusterEvent(events.POD, Action.UPDATE_POD_LABEL), after_pod_label_changed)
+        yield EventHint(ClusterEvent("Pod", Action.ADD), after_pod_added)
+        yield EventHint(ClusterEvent("Pod", Action.UPDATE_POD_LABEL), after_pod_label_changed)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD | Action.UPDATE), after_pod_group_changed)
 
     async def background(self) -> None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from bayplan.core.api import requests
-from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL
-from bayplan.core.api.quantity import InvalidQuantity
-from bayplan.core.api.times import with_zone
-from bayplan.core.cluster.objects import ObjectStore
-from bayplan.core.cluster.pod_groups import PodsByGroup
-from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.plugin import (
+    LIGHTWEIGHT_LABEL,
+    MIN_AVAILABLE_LABEL,
+    POD_GROUP_LABEL,
+    InvalidQuantity,
+    ObjectStore,
+    PodInfo,
+    PodsByGroup,
+    amounts_of,
+)
 
 
 class CoschedulingSpec(msgspec.Struct):
@@ -72,7 +75,7 @@ class Groups:
         if POD_GROUP_LABEL in pod.labels:
             pod_group = self._pod_groups.get(key)
             created = pod_group.metadata.creationTimestamp if pod_group is not None else None
-            return with_zone(created) if created else None
+            return created.replace(tzinfo=created.tzinfo or UTC) if created else None
         return self._members[key].oldest
 
 
@@ -99,8 +102,7 @@ def _read(key: str, pod_group: Any) -> Group:
     name = key.partition("/")[2]
     try:
         spec = spec_of(pod_group)
-        resources = {resource: str(amount) for resource, amount in spec.minResources.items()}
-        least = requests.counted(requests.parse_amounts(resources))
+        least = amounts_of(spec.minResources)
     except (msgspec.ValidationError, InvalidQuantity) as error:
         return Group(key, name, problem=f"PodGroup {key} is invalid: {error}")
     return Group(key, name, spec.minMember, least, spec.scheduleTimeoutSeconds)

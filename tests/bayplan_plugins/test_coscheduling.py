@@ -18,14 +18,14 @@ from bayplan.core.framework.interface import CycleState, Wait
 from bayplan.core.framework.profile import Point
 from bayplan.core.framework.status import Code
 from bayplan.core.framework.verdicts import Diagnosis
-from bayplan.core.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.core.plugins.coscheduling.plugin import (
+from bayplan.testing.builders import CREATED, make_cluster, make_node, make_pod
+from bayplan_plugins.coscheduling.arguments import CoschedulingArgs
+from bayplan_plugins.coscheduling.plugin import (
     Coscheduling,
     after_pod_added,
     after_pod_group_changed,
     after_pod_label_changed,
 )
-from bayplan.testing.builders import CREATED, make_cluster, make_node, make_pod
 
 KIND = custom_kind(POD_GROUPS)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.core.api import field_errors
-from bayplan.core.api.field_errors import FieldError
-from bayplan.core.framework.arguments import PluginArgs
+from bayplan.plugin import FieldError, PluginArgs, field_errors
 
 
 class CoschedulingArgs(PluginArgs, kw_only=True):
@@ -16,8 +14,7 @@ class CoschedulingArgs(PluginArgs, kw_only=True):
         permitWaitingTimeSeconds: how long a member waits in Permit, unless its PodGroup says otherwise; 0 means 60.
         podGroupBackoffSeconds: how long a group that did not fit is not retried; 0 disables the backoff.
         podGroupRejectPercentage: when a member is unschedulable, the waiting members are rejected only if more than
-        this
-            percentage of the group is missing.
+            this percentage of the group is missing.
     """
 
     permitWaitingTimeSeconds: int = 60
@@ -28,7 +25,7 @@ class CoschedulingArgs(PluginArgs, kw_only=True):
         """Yield the validation errors."""
         for name in ("permitWaitingTimeSeconds", "podGroupBackoffSeconds"):
             if getattr(self, name) < 0:
-                yield field_errors.invalid(name, getattr(self, name), "must not be negative")
+                yield field_errors.invalid(name, getattr(self, name), "must be greater than 0")
         if not 0 <= self.podGroupRejectPercentage <= 100:
             problem = "must be between 0 and 100"
             yield field_errors.invalid("podGroupRejectPercentage", self.podGroupRejectPercentage, problem)

@@ -15,15 +15,11 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import Pod
 
-from bayplan.core.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
-from bayplan.core.api.kinds import POD, custom_kind
-from bayplan.core.api.times import rfc3339
-from bayplan.core.cluster.objects import ObjectStore
-from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.framework.handle import Handle
-from bayplan.core.plugins.coscheduling.groups import spec_of
+from bayplan.client import kind_of, kinds
+from bayplan.plugin import POD_GROUP_LABEL, POD_GROUPS, Handle, ObjectStore, PodInfo
+from bayplan_plugins.coscheduling.groups import spec_of
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("bayplan.coscheduling")
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
 _INTERVAL_SECONDS = 0.5
@@ -40,7 +36,7 @@ class PodGroupStatuses:
 
     def __init__(self, handle: Handle, pods: ObjectStore, pod_groups: ObjectStore) -> None:
         self._handle = handle
-        self._kind = custom_kind(POD_GROUPS)
+        self._kind = kind_of(POD_GROUPS)
         self._pod_groups = pod_groups
         self._due: set[str] = set()
         self._work = asyncio.Event()
@@ -78,7 +74,7 @@ class PodGroupStatuses:
         if client is None or pod_group is None or (least := least_members(pod_group)) is None:
             return
         namespace, _, name = key.partition("/")
-        page = await client.list(POD, namespace, label_selector=f"{POD_GROUP_LABEL}={name}")
+        page = await client.list(kinds.POD, namespace, label_selector=f"{POD_GROUP_LABEL}={name}")
         before = pod_group.get("status") or {}
         after = next_status(before, least, page.items, self._handle.now())
         changes = {field: value for field, value in after.items() if before.get(field) != value}
@@ -121,7 +117,7 @@ def next_status(status: Mapping[str, Any], min_member: int, pods: Sequence[Pod],
     if len(pods) < min_member:
         return after
     if phase == PENDING:
-        after["scheduleStartTime"] = rfc3339(now)
+        after["scheduleStartTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         if pods and (owners := _owners(pods[0])):
             after["occupiedBy"] = owners
     running, succeeded, failed = (after[count] for count in ("running", "succeeded", "failed"))

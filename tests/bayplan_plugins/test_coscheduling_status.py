@@ -8,8 +8,8 @@ from bayplan.client import ApiError, TransportError
 from bayplan.core.api.coscheduling import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.kinds import POD, custom_kind
-from bayplan.core.plugins.coscheduling.status import PodGroupStatuses, next_status
 from bayplan.testing.builders import make_cluster, make_pod
+from bayplan_plugins.coscheduling.status import PodGroupStatuses, next_status
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 700, tzinfo=UTC)
 STARTED = {"scheduleStartTime": "2026-02-03T04:05:06Z"}
