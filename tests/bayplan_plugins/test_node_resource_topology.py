@@ -10,11 +10,12 @@ from tests.bayplan_plugins.numa_clusters import CONTAINER_LEVEL, KIND, POD_LEVEL
 from tests.bayplan_plugins.test_node_resource_topology_vectors import placement_of
 from tests.support.tables import cases
 
-from bayplan.core.config import parse_configuration
+from bayplan.core.config import parse_configuration, read_configuration
 from bayplan.core.config.errors import ConfigurationError
 from bayplan.insight import Insight, Snapshot
 from bayplan.plugin import CycleState, Hint
 from bayplan.testing import check_contract, make_cluster, make_node, make_pod
+from bayplan.testing.documents import document_of
 from bayplan_plugins.node_resource_topology.arguments import NodeResourceTopologyMatchArgs
 from bayplan_plugins.node_resource_topology.fingerprints import fingerprint
 from bayplan_plugins.node_resource_topology.hints import Hints
@@ -258,7 +259,7 @@ def test_a_whole_preemption_evicts_the_pod_of_the_right_zone():
     document = topology("n", zones, CONTAINER_LEVEL, metadata | told)
     cluster = make_cluster(node_of(document), (TOPOLOGIES, document), *pods, plugins=[Preempting])
     decision = cluster.decide(guaranteed("new", "6", spec={"priority": 100}))
-    assert [victim.name for victim in decision.preemption.victims] == ["right"]
+    assert [victim.name for victim in decision.victims] == ["right"]
 
 
 # Hints
@@ -286,8 +287,10 @@ def test_pods_wake_when_a_pod_leaves_that_no_topology_counts():
     leaving = guaranteed("q", node="n")
     for args, expected in (({}, Hint.SKIP), ({"cacheResyncPeriodSeconds": 5}, Hint.QUEUE)):
         hints = Hints(numa(topology("n", [FULL]), **args).plugin.cache)
-        assert hints.after_pod_deleted(guaranteed(), leaving, None) is expected
-        assert hints.after_pod_deleted(guaranteed(), guaranteed("r"), None) is Hint.SKIP
+        assert hints.after_pod_change(guaranteed(), leaving, None) is expected
+        assert hints.after_pod_change(guaranteed(), guaranteed("r"), None) is Hint.SKIP
+        assert hints.after_pod_change(guaranteed(), guaranteed(cpu="9"), guaranteed()) is Hint.QUEUE
+        assert hints.after_pod_change(guaranteed(), guaranteed("r", "9"), guaranteed("r")) is Hint.SKIP
 
 
 def test_pods_wake_when_a_node_offers_a_resource():
@@ -319,12 +322,21 @@ def configuration(tmp_path, **args):
     return path
 
 
+def as_document(obj):
+    kind, document = document_of(obj) if not isinstance(obj, dict) else (None, obj)
+    return document if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **document}
+
+
+def configured(tmp_path, **args):
+    return read_configuration(configuration(tmp_path, **args)).configuration
+
+
 def test_an_explanation_names_the_zones(tmp_path):
     zones = [{"available": {"cpu": "1", "memory": "8Gi"}}, {"available": {"memory": "512Mi", "vendor/nic": "1"}}]
     document = topology("n", zones)
-    asked = make_pod("web", cpu="2", memory="1Gi", limits={"cpu": "2", "memory": "1Gi"})
-    snapshot = Snapshot([node_of(document), asked, document])
-    text = Insight(snapshot, configuration=configuration(tmp_path)).explain("web").text
+    asked = make_pod("web", cpu="2", memory="1Gi", resources={"cpu": "2", "memory": "1Gi"})
+    snapshot = Snapshot.of(map(as_document, [node_of(document), asked, document]))
+    text = Insight(snapshot, configured(tmp_path)).explain("default/web").text()
     assert (
         "no zone of node n has enough for the pod: node-0 has 1 of 2 cpu; node-1 has no cpu, 512Mi of 1Gi memory"
         in text
@@ -334,10 +346,10 @@ def test_an_explanation_names_the_zones(tmp_path):
 @pytest.mark.parametrize(("args", "replicas"), [({"cacheResyncPeriodSeconds": 5}, 2), ({}, 10)])
 def test_fit_counts_what_it_places(tmp_path, args, replicas):
     document = topology("n", [ROOMY, ROOMY])
-    asked = make_pod("web", cpu="2", memory="1Gi", limits={"cpu": "2", "memory": "1Gi"})
-    insight = Insight(Snapshot([node_of(document), document]), configuration=configuration(tmp_path, **args))
+    asked = [as_document(guaranteed(f"web-{number}")) for number in range(10)]
+    insight = Insight(Snapshot.of(map(as_document, [node_of(document), document])), configured(tmp_path, **args))
     for _ in range(2):  # what was reserved for an answer is given back
-        assert insight.fit(asked.raw, replicas=10).to_dict()["placed"] == replicas
+        assert [each.node for each in insight.fit(asked).pods].count("n") == replicas
 
 
 def test_arguments_have_upstreams_messages(tmp_path):
