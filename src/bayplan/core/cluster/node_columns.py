@@ -39,11 +39,9 @@ class NodeColumn(Generic[N]):
         self._values: NDArray[N] = np.zeros(0, dtype=dtype)
         self._again: Callable[[NDArray[N]], Bool] | None = None
 
-    def again(
-        self, where: Callable[[NDArray[N]], NDArray[np.bool_]] = lambda values: np.ones(len(values), bool)
-    ) -> None:
+    def again(self, where: Callable[[NDArray[N]], Bool] | None = None) -> None:
         """Compute the numbers again, as they are needed: all, or those that `where` chooses of the present ones."""
-        self._again = where
+        self._again = where or _all
 
     def of(self, nodes: Nodes) -> NDArray[N]:
         """Return the numbers of nodes: a read-only array of shape (len(nodes),). What-ifs count."""
