@@ -9,15 +9,17 @@ A plugin makes one in `__init__`, and reads it as it reads the columns of `Nodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.core.cluster.columns import Bool, grown, locked
+from bayplan.core.api.labels import LabelSelector, Requirement
+from bayplan.core.cluster.columns import Bool, Int64, grown, locked
 from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
+from bayplan.core.cluster.pod_selectors import PodSelector
 from bayplan.core.cluster.row_changes import RowChanges
 
 N = TypeVar("N", np.float64, np.int64)
@@ -74,3 +76,17 @@ class NodeColumn(Generic[N]):
 
 def _all(values: NDArray[N]) -> Bool:
     return np.ones(len(values), dtype=np.bool_)
+
+
+def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
+    """Return how many pods of each node have these labels, in any namespace. What-ifs count.
+
+    The numbers are kept up to date for labels that are asked for again and again.
+    """
+    requirements = tuple(Requirement.of(key, "=", (value,)) for key, value in sorted(labels.items()))
+    selector = PodSelector(None, LabelSelector(requirements))
+    counts = nodes.table.group((selector,)).counts.dense(nodes.table.size)[nodes.rows]
+    if nodes.changes:
+        counts = counts + nodes.counted(lambda pods: [int(selector.matches(pod)) for pod in pods])
+    counts.setflags(write=False)
+    return counts
