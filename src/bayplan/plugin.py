@@ -7,8 +7,8 @@ from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.quantity import InvalidQuantity
-from bayplan.core.api.requests import amount_text, amounts_of
-from bayplan.core.cluster.node_columns import NodeColumn, pods_with
+from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
+from bayplan.core.cluster.node_columns import NodeColumn, NodeColumns, pods_with
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
@@ -141,6 +141,7 @@ __all__ = [
     "Measurements",
     "Members",
     "NodeColumn",
+    "NodeColumns",
     "NodeInfo",
     "NodeNames",
     "Nodes",
@@ -190,6 +191,7 @@ __all__ = [
     "delete_pods",
     "field_errors",
     "filter_plugin",
+    "parse_amounts",
     "pods_with",
     "remove_label",
     "remove_taints",

@@ -1,135 +1,131 @@
-"""PreemptionToleration: evicts pods of lower priority, except those that their PriorityClass protects for a while.
+"""PreemptionToleration: preempts like DefaultPreemption, but spares pods whose PriorityClass tolerates preemption.
 
-Mirrors pkg/preemptiontoleration of scheduler-plugins. All else is as in DefaultPreemption, which it replaces.
+Annotations of a PriorityClass say which priority it takes to preempt its pods, and for how long after their placement
+they tolerate lower ones. Mirrors pkg/preemptiontoleration of scheduler-plugins.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from bayplan.plugin import DefaultPreemption, DefaultPreemptionArgs, Handle, PodInfo, Status, VictimPolicy
 
-_PREFIX = "preemption-toleration.scheduling.x-k8s.io/"
-MINIMUM_PRIORITY = f"{_PREFIX}minimum-preemptable-priority"
-SECONDS = f"{_PREFIX}toleration-seconds"
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_CLASS = (__name__, "class")
+PREFIX = "preemption-toleration.scheduling.x-k8s.io"
+MINIMUM = f"{PREFIX}/minimum-preemptable-priority"
+SECONDS = f"{PREFIX}/toleration-seconds"
+
+log = logging.getLogger("bayplan.preemptiontoleration")
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_LARGEST_PRIORITY = 2**31 - 1
+_LONGEST = 10**9
+"""Seconds: the longest toleration that dates can express, 30 years."""
 
 
-class Toleration(NamedTuple):
-    """What a PriorityClass protects its pods from: from pods of a priority below `minimum`.
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """What the pods of a PriorityClass tolerate.
 
-    `seconds`: for how long after a pod was scheduled; negative for ever, and 0 not at all.
+    `minimum`: the lowest priority that preempts them at once. `seconds`: how long after their placement lower ones
+    don't; negative for ever.
     """
 
     minimum: int
     seconds: int
 
-    @classmethod
-    def of(cls, priority_class: Any) -> Toleration:
-        """Read the annotations of a PriorityClass. Raises ValueError if one isn't an integer of its size."""
-        annotations = (priority_class.metadata.annotations if priority_class.metadata else None) or {}
-        minimum, seconds = annotations.get(MINIMUM_PRIORITY), annotations.get(SECONDS)
-        return cls(
-            priority_class.value + 1 if minimum is None else _integer(minimum, 32),
-            0 if seconds is None else _integer(seconds, 64),
-        )
 
-
-class UnknownPriorityClass(LookupError):
-    """The PriorityClass of a pod doesn't exist."""
-
-
-def exempted(victim: PodInfo, preemptor: PodInfo, classes: Mapping[str, Any], now: datetime) -> bool:
-    """Return whether a pod can't be evicted for another one. Raises UnknownPriorityClass."""
-    name = class_of(victim)
-    if not name:
-        return False
-    priority_class = classes.get(name)
-    if priority_class is None:
-        raise UnknownPriorityClass(f'priorityclass.scheduling.k8s.io "{name}" not found')
-    if preemptor.spec.preemptionPolicy == "Never":
-        return True
-    try:
-        minimum, seconds = Toleration.of(priority_class)
-    except ValueError:  # no toleration at all
-        return False
-    if preemptor.priority >= minimum:
-        return False
-    if seconds < 0:
-        return True
-    scheduled = _scheduled_at(victim)
-    return scheduled is None or (now - scheduled).total_seconds() < seconds
-
-
-def class_of(pod: PodInfo) -> str:
-    """Return the name of a pod's PriorityClass; "" if it has none."""
-    return pod.of_spec(_CLASS, lambda pod: pod.spec.priorityClassName or "")
-
-
-class TolerantVictims(VictimPolicy):
-    """The pods of lower priority that aren't exempted. A node with a pod of an unknown class is left alone."""
-
-    def __init__(self, pod: PodInfo, classes: Mapping[str, Any], now: datetime) -> None:
-        super().__init__(pod)
-        self._classes = classes
-        self._now = now
-        self._problems: dict[str, str] = {}
-        """By node: why its pods can't be evicted."""
-
-    def victims(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
-        """Return the pods that may be evicted."""
-        try:
-            return [other for other in super().victims(pods) if not exempted(other, self.pod, self._classes, self._now)]
-        except UnknownPriorityClass as error:
-            self._problems[pods[0].node_name] = str(error)
-            return []
-
-    def no_victims(self, node_name: str) -> Status:
-        """Return why no pod of a node may be evicted."""
-        found = f"No victims found on node {node_name} for preemptor pod {self.pod.name}"
-        return Status.unresolvable(self._problems.get(node_name, found))
+class InvalidToleration(ValueError):
+    """An annotation that isn't a number."""
 
 
 class PreemptionToleration(DefaultPreemption):
-    """Preempts as DefaultPreemption does, but for pods that tolerate it not to be preempted."""
+    """Evicts pods of lower priority that don't tolerate it."""
 
     name = "PreemptionToleration"
     arguments = DefaultPreemptionArgs
+    permissions = ({"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["list", "watch"]},)
 
-    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+    def __init__(self, handle: Handle, args: DefaultPreemptionArgs) -> None:
         super().__init__(handle, args)
-        self._handle = handle
         self._classes = handle.objects("PriorityClass")
+        self._said: set[str] = set()
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Share nothing: time alone ends tolerations."""
+        """Share nothing: who is spared depends on the time."""
         return None
 
-    def victim_policy(self, pod: PodInfo) -> TolerantVictims:
-        """Return who may be evicted now."""
-        return TolerantVictims(pod, self._classes, self._handle.now())
+    def victim_policy(self, pod: PodInfo) -> VictimPolicy:
+        """Return who may be evicted for the pod now."""
+        return TolerantVictims(pod, self._tolerations(), self._handle.now())
+
+    def _tolerations(self) -> dict[str, Toleration]:
+        found = {}
+        for name, priority_class in self._classes.items():
+            try:
+                found[name] = toleration_of(priority_class)
+            except InvalidToleration as error:
+                line = f"PriorityClass {name}: {error}; its pods tolerate no preemption"
+                if line not in self._said:
+                    self._said.add(line)
+                    log.warning("%s", line)
+        return found
 
 
-def _integer(text: str, bits: int) -> int:
-    value = int(text) if _INTEGER.fullmatch(text) else None
-    if value is None or not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise ValueError(f"{text!r} is not an integer of {bits} bits")
-    return value
+class TolerantVictims(VictimPolicy):
+    """The pods of lower priority that don't tolerate preemption by a pod at a moment."""
+
+    def __init__(self, pod: PodInfo, tolerations: Mapping[str, Toleration], now: datetime) -> None:
+        super().__init__(pod)
+        self._tolerations, self._now = tolerations, now
+
+    def victims(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
+        """Return the pods that may be evicted."""
+        return [other for other in super().victims(pods) if not self.tolerates(other)]
+
+    def no_victims(self, node_name: str) -> Status:
+        """Return the status of a node on which no pod may go."""
+        return Status.unresolvable(f"No victims found on node {node_name} for preemptor pod {self.pod.name}")
+
+    def tolerates(self, other: PodInfo) -> bool:
+        """Return whether a pod of lower priority tolerates the preemption."""
+        toleration = self._tolerations.get(other.spec.priorityClassName or "")
+        if self.pod.spec.preemptionPolicy == "Never":
+            return True
+        if toleration is None or self.pod.priority >= toleration.minimum:
+            return False
+        if toleration.seconds < 0:
+            return True
+        placed = _placed_at(other)
+        return placed is None or placed + timedelta(seconds=min(toleration.seconds, _LONGEST)) > self._now
 
 
-def _scheduled_at(pod: PodInfo) -> datetime | None:
-    """When a pod was scheduled; None if that isn't confirmed."""
+def toleration_of(priority_class: Any) -> Toleration:
+    """Return what the pods of a PriorityClass tolerate. Raises InvalidToleration."""
+    annotations: Mapping[str, str] = priority_class.metadata.annotations or {}
+    minimum = _number(annotations, MINIMUM, priority_class.value + 1)
+    if abs(minimum) > _LARGEST_PRIORITY + 1:
+        raise InvalidToleration(f"annotation {MINIMUM} is {minimum}, which no priority can be")
+    return Toleration(minimum, _number(annotations, SECONDS, 0))
+
+
+def _number(annotations: Mapping[str, str], key: str, default: int) -> int:
+    text = annotations.get(key)
+    if text is None:
+        return default
+    if not _INTEGER.fullmatch(text):
+        raise InvalidToleration(f"annotation {key} is {text!r}, expected an integer")
+    return int(text)
+
+
+def _placed_at(pod: PodInfo) -> datetime | None:
+    """Return when a pod was placed; None if its status doesn't say."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled":
-            moment = condition.lastTransitionTime
-            if condition.status != "True":
-                return None
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else _LONG_AGO
+            at = condition.lastTransitionTime if condition.status == "True" else None
+            return None if at is None else at.replace(tzinfo=at.tzinfo or UTC)
     return None
-
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)

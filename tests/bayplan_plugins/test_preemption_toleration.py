@@ -1,117 +1,123 @@
-"""PreemptionToleration: upstream's tables, preemption in a cluster, and the contract."""
+"""PreemptionToleration: upstream's tables, victims that are spared, and the contract."""
 
-from datetime import UTC, datetime, timedelta
+import logging
+from datetime import timedelta
 
 import pytest
 from tests.support.tables import cases
 from tests.support.vectors import vectors
 
+from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.core.api.kinds import PRIORITY_CLASS
 from bayplan.core.api.objects import convert
+from bayplan.core.api.times import rfc3339
+from bayplan.core.config import parse_configuration
+from bayplan.plugin import DefaultPreemptionArgs
 from bayplan.testing import check_contract, make_cluster, make_node, make_pod
 from bayplan_plugins.preemption_toleration import (
-    MINIMUM_PRIORITY,
+    MINIMUM,
     SECONDS,
+    InvalidToleration,
     PreemptionToleration,
-    Toleration,
-    UnknownPriorityClass,
-    exempted,
+    toleration_of,
 )
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time of a cluster in memory."""
-
-
-def priority_class(value, minimum=None, seconds=None, name="dummy"):
-    annotations = {MINIMUM_PRIORITY: minimum, SECONDS: seconds}
-    metadata = {"name": name, "annotations": {key: text for key, text in annotations.items() if text is not None}}
-    return convert(PRIORITY_CLASS.type, {"metadata": metadata, "value": value})
-
-
-def placed(name, node, priority, seconds_ago=None, class_name="dummy", cpu="1"):
-    status = {}
-    if seconds_ago is not None:
-        moment = (NOW - timedelta(seconds=seconds_ago)).isoformat()
-        status = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": moment}]}
-    requests = {"requests": {"cpu": cpu}}
-    spec = {"priorityClassName": class_name, "containers": [{"name": "c", "resources": requests}]}
-    return make_pod(name, node=node, priority=priority, spec=spec, status=status)
-
-
-@cases("case", vectors("preemption_toleration", "TestParsePreemptionTolerationPolicyToleration"))
-def test_upstreams_policies(case):
-    made = priority_class(*case["class"])
-    if case["wanted"] is None:
-        with pytest.raises(ValueError, match="'a' is not an integer"):
-            Toleration.of(made)
-    else:
-        assert list(Toleration.of(made)) == case["wanted"]
-
-
-@cases("case", vectors("preemption_toleration", "TestExemptedFromPreemption"))
-def test_upstreams_exemptions(case):
-    victim = placed("v", "n", case["victim"], case.get("scheduled"))
-    policy = case.get("policy", "PreemptLowerPriority")
-    preemptor = make_pod("p", priority=case["preemptor"], spec={"preemptionPolicy": policy})
-    classes = {"dummy": priority_class(*case["class"])} if case["class"] else {}
-    if case["exempted"] is None:
-        with pytest.raises(UnknownPriorityClass, match=r'priorityclass\.scheduling\.k8s\.io "dummy" not found'):
-            exempted(victim, preemptor, classes, NOW)
-    else:
-        assert exempted(victim, preemptor, classes, NOW) is case["exempted"]
-
-
-def test_a_pod_without_a_class_tolerates_nothing():
-    victim = make_pod("v", node="n", priority=1)
-    assert not exempted(victim, make_pod("p", priority=2), {}, NOW)
-
-
+NAME = "tolerant"
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
-- plugins:
-    postFilter:
-      enabled: [{name: PreemptionToleration}]
-      disabled: [{name: DefaultPreemption}]
+  - plugins: {postFilter: {enabled: [{name: PreemptionToleration}], disabled: [{name: "*"}]}}
 """
 
 
+def priority_class(value, minimum=None, seconds=None, name=NAME):
+    given = {MINIMUM: minimum, SECONDS: seconds}
+    annotations = {key: text for key, text in given.items() if text is not None}
+    return convert(PRIORITY_CLASS.type, {"metadata": {"name": name, "annotations": annotations}, "value": value})
+
+
+def victim(priority, placed=None, name="victim", **fields):
+    """A pod, placed so many seconds before the time of the cluster."""
+    conditions = []
+    if placed is not None:
+        at = rfc3339(OfflineHandle(make_cluster().state).now() - timedelta(seconds=placed))
+        conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
+    return make_pod(
+        name,
+        node="n",
+        cpu="4",
+        spec={"priorityClassName": NAME, "priority": priority},
+        status={"conditions": conditions},
+        **fields,
+    )
+
+
+@cases("case", vectors("preemption_toleration", "TestParsePreemptionTolerationPolicyToleration"))
+def test_annotations_are_read(case):
+    if "toleration" in case:
+        found = toleration_of(priority_class(*case["class"]))
+        assert [found.minimum, found.seconds] == case["toleration"]
+    else:
+        with pytest.raises(InvalidToleration, match="'a', expected an integer"):
+            toleration_of(priority_class(*case["class"]))
+
+
+@cases("case", vectors("preemption_toleration", "TestExemptedFromPreemption"))
+def test_who_is_spared(case):
+    there = [priority_class(*case["class"])] if "class" in case else []
+    plugin = PreemptionToleration(OfflineHandle(make_cluster(*there).state), DefaultPreemptionArgs())
+    spec = {"preemptionPolicy": "Never"} if case.get("never") else {}
+    policy = plugin.victim_policy(make_pod("new", priority=case["preemptor"], spec=spec))
+    assert policy.tolerates(victim(case["victim"], case.get("placed"))) is case["spared"]
+
+
 @pytest.fixture
-def victims(tmp_path):
-    """Where a pod would preempt, and which pods, with upstream's configuration."""
+def cluster(tmp_path):
     path = tmp_path / "scheduler.yaml"
     path.write_text(CONFIGURATION, encoding="utf-8")
-    return lambda *objects, priority=150: preempted(path, *objects, priority=priority)
+
+    def make(*objects):
+        return make_cluster(make_node("n"), *objects, configuration=path)
+
+    return make
 
 
-def preempted(path, *objects, priority):
-    cluster = make_cluster(*objects, configuration=path)
-    decision = cluster.decide(make_pod("new", cpu="1", priority=priority))
-    return decision.nominated_node or None, [victim.name for victim in decision.victims]
+def test_a_pod_that_tolerates_preemption_is_spared(cluster):
+    made = cluster(priority_class(100, "200", "60"), victim(100, 30))
+    decision = made.decide(make_pod("new", cpu="4", priority=150))
+    assert decision.victims == ()
+    why = "1 No victims found on node n for preemptor pod new."
+    assert decision.message.endswith(f"preemption: 0/1 nodes are available: {why}")
 
 
-@pytest.mark.parametrize(("seconds_ago", "nominated"), [(10, "b"), (101, "a")])
-def test_a_pod_is_protected_as_long_as_its_class_says(victims, seconds_ago, nominated):
-    node = [make_node(name, cpu="1") for name in "ab"]
-    tolerant = placed("tolerant", "a", 50, seconds_ago)
-    other = placed("other", "b", 100, 10, "")
-    found, gone = victims(*node, priority_class(50, "200", "100"), tolerant, other)
-    assert found == nominated
-    assert len(gone) == 1
+@pytest.mark.parametrize(("placed", "priority"), [(61, 150), (30, 200)])
+def test_a_pod_is_preempted_later_or_by_a_higher_priority(cluster, placed, priority):
+    made = cluster(priority_class(100, "200", "60"), victim(100, placed))
+    assert [each.name for each in made.decide(make_pod("new", cpu="4", priority=priority)).victims] == ["victim"]
 
 
-def test_a_preemptor_of_enough_priority_is_not_kept_off(victims):
-    objects = make_node("a", cpu="1"), priority_class(50, "200", "-1"), placed("tolerant", "a", 50, 10)
-    assert victims(*objects) == (None, [])
-    assert victims(*objects, priority=200) == ("a", ["tolerant"])
+def test_an_odd_annotation_is_told_once_and_costs_its_class_only(cluster, caplog):
+    made = cluster(priority_class(100, "many"), victim(100))
+    with caplog.at_level(logging.WARNING, "bayplan.preemptiontoleration"):
+        for _ in range(2):
+            assert made.decide(make_pod("new", cpu="4", priority=150)).nominated_node == "n"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"PriorityClass tolerant: annotation {MINIMUM} is 'many', expected an integer; its pods tolerate no preemption"
+    ]
 
 
-def test_a_node_with_a_pod_of_an_unknown_class_is_left_alone(victims):
-    nodes = [make_node(name, cpu="1") for name in "ab"]
-    assert victims(*nodes, placed("x", "a", 1, 10), placed("y", "b", 100, 10, "")) == ("b", ["y"])
+def test_arguments_are_those_of_default_preemption():
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    args = {"kind": "PreemptionTolerationArgs", "minCandidateNodesPercentage": 101}
+    with pytest.raises(
+        ValueError, match=r"minCandidateNodesPercentage: Invalid value: 101: not in valid range \[0, 100\]"
+    ):
+        parse_configuration(
+            head | {"profiles": [{"pluginConfig": [{"name": PreemptionToleration.name, "args": args}]}]}
+        )
 
 
 def test_the_contract_holds():
-    objects = [make_node("a", cpu="1"), priority_class(50, "200", "100"), placed("tolerant", "a", 50, 10)]
-    check_contract(PreemptionToleration, objects=objects, pods=[make_pod("p", cpu="1", priority=100)], examples=10)
+    objects = [make_node("n"), priority_class(100, "200", "60"), victim(100, 30)]
+    check_contract(PreemptionToleration, objects=objects, pods=[make_pod("p", cpu="4", priority=150)], examples=30)

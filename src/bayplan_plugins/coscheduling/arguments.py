@@ -25,7 +25,7 @@ class CoschedulingArgs(PluginArgs, kw_only=True):
         """Yield the validation errors."""
         for name in ("permitWaitingTimeSeconds", "podGroupBackoffSeconds"):
             if getattr(self, name) < 0:
-                yield field_errors.invalid(name, getattr(self, name), "must not be negative")
+                yield field_errors.invalid(name, getattr(self, name), "must be greater than 0")
         if not 0 <= self.podGroupRejectPercentage <= 100:
             problem = "must be between 0 and 100"
             yield field_errors.invalid("podGroupRejectPercentage", self.podGroupRejectPercentage, problem)

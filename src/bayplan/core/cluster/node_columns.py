@@ -1,10 +1,13 @@
-"""Columns of a plugin's own: a number for each node, computed again where nodes change.
+"""Columns of a plugin's own, kept up to date row by row: what a plugin knows of each node, as arrays.
 
-A plugin makes one in `__init__`, and reads it as it reads the columns of `Nodes`::
+`NodeColumn` is a number for each node, which a function computes from the node and its pods::
 
     self._racks = NodeColumn(lambda node: int(node.labels.get("rack", 0)), np.int64, reads_pods=False)
     ...
     rack = self._racks.of(nodes)
+
+`NodeColumns` are arrays of any shape, for plugins that rest on objects named as their nodes, such as custom resources.
+The objects may come before their nodes, and rows are reused: it knows what to write where.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.core.api.labels import LabelSelector, Requirement
-from bayplan.core.cluster.columns import Bool, Int64, grown, locked
+from bayplan.core.cluster.columns import Bool, Int64, Rows, grown, locked
 from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_selectors import PodSelector
@@ -74,8 +77,44 @@ class NodeColumn(Generic[N]):
                 self._values[row] = self._compute(NodeInfo(everything, row)) if live else 0
 
 
-def _all(values: NDArray[N]) -> Bool:
-    return np.ones(len(values), dtype=np.bool_)
+class NodeColumns:
+    """Keeps a plugin's arrays up to date. Their last axis is the rows of `nodes`, those of the plugin's handle.
+
+    `fill(row, name)`: writes one row; `name` is that of its node, "" for a row that has none. It is called for rows
+    whose node or pods changed, too. `resize(capacity)`: makes the arrays long enough.
+    """
+
+    def __init__(self, nodes: Nodes, fill: Callable[[int, str], None], resize: Callable[[int], None]) -> None:
+        self._table = nodes.table
+        self._fill = fill
+        self._resize = resize
+        self._capacity = 0
+        self._changes = RowChanges()
+        self._stale: set[str] = set()
+
+    def changed(self, name: str) -> None:
+        """Fill the row of a node again before it is next used, and let all results for the node be computed again."""
+        self._stale.add(name)
+        self._table.note(name)
+
+    def stale(self, name: str) -> None:
+        """Fill the row of a node again. For changes that come with another one of the node, or of the pods on it."""
+        self._stale.add(name)
+
+    def rows(self, nodes: Nodes) -> slice | Rows:
+        """Bring the arrays up to date. Returns the index of some nodes in their last axis."""
+        table = self._table
+        if self._capacity < table.capacity:
+            self._resize(table.capacity)
+            self._capacity = table.capacity
+        changed = self._changes.take(table)
+        if changed or self._stale:
+            rows = set(changed)
+            rows.update([row for name in self._stale if (row := table.row_of.get(name)) is not None])
+            self._stale.clear()
+            for row in rows:
+                self._fill(row, table.name_of(row))
+        return nodes.rows
 
 
 def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
@@ -90,3 +129,7 @@ def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
         counts = counts + nodes.counted(lambda pods: [int(selector.matches(pod)) for pod in pods])
     counts.setflags(write=False)
     return counts
+
+
+def _all(values: NDArray[N]) -> Bool:
+    return np.ones(len(values), dtype=np.bool_)

@@ -225,10 +225,10 @@ class QueuedGroup:
         del self.members[queued.uid]
         self.attempted.add(queued.uid)
 
-    def end(self, now: float) -> bool:
+    def end(self, now: float, *, keeps_order: bool = False) -> bool:
         """End the attempt, after which pods are left. Returns whether the group must wait for its backoff.
 
-        Mirrors AddAttemptedPodGroupIfNeeded.
+        `keeps_order`: whether a rejected group keeps its place in the order. Mirrors AddAttemptedPodGroupIfNeeded.
         """
         if self.placed and not self.undone:
             self.unschedulable_count = self.consecutive_errors = 0
@@ -242,7 +242,9 @@ class QueuedGroup:
         else:
             self.unschedulable_count += 1
             self.consecutive_errors = 0
-        self.queued_at, self.backoff_expiration = now, None
+        self.backoff_expiration = None
+        if self.failed or not keeps_order:
+            self.queued_at = now
         return True
 
     def __repr__(self) -> str:

@@ -142,7 +142,7 @@ class SchedulingQueue(Places):
             lambda rejector: self._hints.still_gated(rejector, event),
         )
         for queued in waiting:
-            if queued.group is not None and queued.group.place is not Place.GATED:
+            if queued.group is not None and queued.group.place not in {Place.GATED, Place.UNSCHEDULABLE}:
                 continue  # another of its pods has requeued it
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)

@@ -106,6 +106,11 @@ class Drain(Answer):
             pod.outcome in {Fate.PENDING.value, BLOCKED} for pod in self.pods
         )
 
+    @property
+    def passes(self) -> bool:
+        """Whether all nodes are drained."""
+        return self.drains
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {"drains": self.drains, "interrupted": self.interrupted, **fields_of(self)}

@@ -80,6 +80,11 @@ class Fit(Answer):
             return False
         return None if self.interrupted else True
 
+    @property
+    def passes(self) -> bool:
+        """Whether all pods are placed."""
+        return bool(self.fits)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         refused = [{"object": each.what, "message": each.message} for each in self.refused]

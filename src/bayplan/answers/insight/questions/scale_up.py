@@ -91,6 +91,11 @@ class ScaleUp(Answer):
         """Whether all pods would be placed; None if the question was interrupted before that was known."""
         return None if self.interrupted else not self.left
 
+    @property
+    def passes(self) -> bool:
+        """Whether all pods would be placed."""
+        return bool(self.fits)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         left = [{"pod": pod, "message": message} for pod, message in self.left.items()]
