@@ -32,6 +32,7 @@ from bayplan.plugin import (
     Status,
     pods_with,
 )
+from bayplan_plugins.definitions import definition
 from bayplan_plugins.go_arithmetic import Scores
 from bayplan_plugins.network_aware.groups import (
     APP_GROUPS,
@@ -89,6 +90,11 @@ class NetworkOverhead(Plugin):
         self._kept_pairs: dict[int, Scores] = {}
         """By the most cost that is allowed."""
         self._codes = NodeColumn(self._code, np.int64, reads_pods=False)
+
+    @classmethod
+    def definitions(cls) -> Iterable[Mapping[str, Any]]:
+        """Return the definitions of the resources that it reads."""
+        return definition("appgroups"), definition("networktopologies")
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Return the pod's AppGroup and workload."""

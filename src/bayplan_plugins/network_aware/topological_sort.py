@@ -7,9 +7,12 @@ before C, and C before A. Here, priority comes first, then the age of the AppGro
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from bayplan.plugin import Handle, Plugin, PodInfo, PodsByGroup
+from bayplan_plugins.definitions import definition
 from bayplan_plugins.network_aware.groups import GROUP_LABEL, PERMISSIONS, AppGroups, NamespacesArgs
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -24,11 +27,16 @@ class TopologicalSort(Plugin):
 
     name = "TopologicalSort"
     arguments = TopologicalSortArgs
-    permissions = PERMISSIONS
+    permissions = PERMISSIONS[:1]
 
     def __init__(self, args: TopologicalSortArgs, handle: Handle) -> None:
         self._groups = AppGroups(handle, args.namespaces)
         self._members = PodsByGroup(handle.objects("Pod"), _group_of)
+
+    @classmethod
+    def definitions(cls) -> Iterable[Mapping[str, Any]]:
+        """Return the definition of the resource that it reads."""
+        return (definition("appgroups"),)
 
     def sort_key(self, pod: PodInfo, queued_at: float) -> tuple[int, datetime, int, float]:
         """Return the key of a queued pod: the smallest key is popped first."""

@@ -59,6 +59,14 @@ class NodeColumn(Generic[N]):
             values.setflags(write=False)
         return values
 
+    def at(self, node: NodeInfo) -> float:
+        """Return the number of one node."""
+        nodes = node.among
+        self._update(nodes.table)
+        if nodes.changes and self._reads_pods and node.position in nodes.changes:
+            return self._compute(node)
+        return self._values.item(nodes.row(node.position))
+
     def _update(self, table: NodeTable) -> None:
         rows: Iterable[int] = self._changes.take(table)
         if self._again is not None:
