@@ -449,7 +449,7 @@ def test_where_only_events_requeue_pods_a_rejected_group_waits_for_one():
     queue = queue_of("a", "b", keeps_order=True)
     attempt(queue, 0, ["a", "b"])
     assert places(queue) == {"a": "unschedulable", "b": "unschedulable"}
-    assert queue.next_wakeup(1000) is None
+    assert queue.pop(1000) is None
     assert queue.pending_pods().unschedulable == 2
     assert queue.move_on_event(LABEL, None, None, 1000) == 0
     assert queue.move_on_event(NODE_ADD, None, None, 1000) == 1
@@ -462,14 +462,14 @@ def test_where_only_events_requeue_pods_a_rejected_group_waits_for_one():
 def test_gated_pods_that_are_in_another_group_by_now_join_it():
     """The key of a pod changes when the root of its tree becomes known."""
     root = {}
-    profile = QueueProfile(by_priority, [Gate()], {}, lambda pod: root.get(group_of(pod), group_of(pod)))
+    hints = {"Gate": (EventHint(LABEL),)}
+    profile = QueueProfile(by_priority, [Gate()], hints, lambda pod: root.get(group_of(pod), group_of(pod)))
     queue = SchedulingQueue({"test-scheduler": profile}, Nominations())
     for name, group in (("a", "red"), ("b", "red"), ("c", "blue")):
         queue.add(member(name, group, gated=True), 0)
     root |= {"red": "tree", "blue": "tree"}
     for name, group in (("a", "red"), ("b", "red"), ("c", "blue")):
-        queue.update(None, member(name, group), 1)
-    queue.activate([member("a"), member("c", "blue")], 1)
+        queue.update(None, member(name, group, version="2"), 1)
     assert places(queue) == {"a": "active", "b": "active", "c": "active"}
     assert queue.entries() == {(Place.ACTIVE, "podgroup"): 1}
     assert set(turn(queue, 1, ["a", "b", "c"])) == {"a", "b", "c"}
