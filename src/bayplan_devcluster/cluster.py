@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,15 +16,13 @@ from lightkube.models import core_v1
 
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.served import Node
-from bayplan.core.versions import OLDEST, FeatureGates, Version
 from bayplan.foundations.clock import RunningClock, TimerClock
 from bayplan.foundations.file_replacement import replace_text
 from bayplan.foundations.tls import client_context
 from bayplan.running.client.access import ClusterAccess
 from bayplan.running.client.client import Client
 from bayplan.running.client.http import HttpClient
-from bayplan_devcluster.apiserver import ADMIN, ApiServer
-from bayplan_devcluster.apiserver.http.tls import Tls
+from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.controllers.informers import Informers
 from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan_devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
@@ -43,12 +40,10 @@ class DevCluster:
     """A Kubernetes cluster in this process, on the loopback interface. It runs while its context is entered.
 
     `nodes` is the number of nodes, or the nodes themselves (see `kubelet.make_node`). All components share `clock`; a
-    `ManualClock` changes only when a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
-    authorize requests, and the kubeconfig is an administrator's. It emulates a `version` of Kubernetes, and with
-    `alpha` it has PodGroups; `gates` are its feature gates, by default those of the version. Controllers and kubelets
-    are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that another client
-    creates. Without `listen` there are no sockets: `client`
-    calls the server in memory. `accept_hosts` is as in `ApiServer`.
+    `ManualClock` changes only when a test advances it. `server` is the API server, with the same clock; by default,
+    one on a free port, without credentials. Controllers and kubelets are ordinary clients, with the rights of the first
+    user of the server, which is to be an administrator. They call a server that doesn't listen in memory.
+    A kubelet serves every node, even one that another client creates.
     """
 
     def __init__(
@@ -56,38 +51,13 @@ class DevCluster:
         nodes: int | Sequence[core_v1.Node] = 3,
         *,
         clock: TimerClock | None = None,
-        listen: bool = True,
-        port: int = 0,
-        tls: bool = False,
-        rbac: bool = False,
-        version: Version = OLDEST,
-        alpha: bool = False,
-        gates: FeatureGates | None = None,
+        server: ApiServer | None = None,
         controllers: bool = True,
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
-        accept_hosts: str | None = None,
     ) -> None:
         self.clock: TimerClock = clock or RunningClock()
-        self._tls = Tls.create() if tls else None
-        # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
-        self._token = secrets.token_urlsafe() if tls or rbac else None
-        tokens = {self._token: ADMIN} if self._token else None
-        self._listen = listen
-        self.server = ApiServer(
-            listen=listen,
-            port=port,
-            clock=self.clock,
-            tls=self._tls,
-            tokens=tokens,
-            rbac=rbac,
-            version=version,
-            alpha=alpha,
-            gates=gates,
-            accept_hosts=accept_hosts,
-        )
-        self.port = port
-        """The requested port."""
+        self.server = server or ApiServer(clock=self.clock)
         self.kubelets: Kubelets | None = None
         self.client: Client
         made = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
@@ -150,10 +120,11 @@ class DevCluster:
         replace_text(path, self.kubeconfig(), private=True)
 
     def _connect(self) -> Client:
-        if not self._listen:
-            return InMemoryClient(self.server, token=self._token or "")
-        trust = client_context(self._tls.authority.decode()) if self._tls is not None else None
-        headers = (("Authorization", f"Bearer {self._token}"),) if self._token is not None else ()
+        server = self.server
+        if not server.listens:
+            return InMemoryClient(server, token=server.first_token or "")
+        trust = client_context(server.tls.authority.decode()) if server.tls is not None else None
+        headers = (("Authorization", f"Bearer {server.first_token}"),) if server.first_token is not None else ()
         return HttpClient(ClusterAccess(server=self.url, tls=trust, headers=headers))
 
     def _make_parts(self) -> None:
@@ -172,7 +143,7 @@ class DevCluster:
             )
             self._parts.append(self.kubelets)
         if self._controllers:
-            root_ca = self._tls.authority.decode() if self._tls is not None else ""
+            root_ca = self.server.tls.authority.decode() if self.server.tls is not None else ""
             manager = ControllerManager(
                 self.client,
                 self.clock,

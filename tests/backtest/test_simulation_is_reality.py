@@ -23,6 +23,7 @@ from bayplan.core.api.objects import encode
 from bayplan.core.config import build_profiles, parse_configuration
 from bayplan.plugin import Plugin, score_plugin
 from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.kubelet import KubeletDelays
 from bayplan_devcluster.kubelet_nodes import NodeShape, make_node
@@ -132,7 +133,7 @@ async def running_cluster(shapes, changes):
     """A cluster with a scheduler on the event loop's time. Adds what happens to `changes`."""
     clock, following = LoopClock(), Following()
     nodes = [make_node(f"node-{number}", shape, zone=zone) for number, (shape, zone) in enumerate(shapes)]
-    async with DevCluster(nodes, clock=clock, listen=False, delays=DELAYS) as cluster:
+    async with DevCluster(nodes, clock=clock, server=ApiServer(listen=False, clock=clock), delays=DELAYS) as cluster:
 
         def seen(kind, old, new):
             key = old if new is None else new

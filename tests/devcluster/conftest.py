@@ -33,6 +33,7 @@ from bayplan.core.expansion.daemon_pods import target_node
 from bayplan.core.versions import OLDEST
 from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.cluster import DevCluster
 
 PATIENCE = 15.0
@@ -125,7 +126,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """A cluster of three nodes. A test may name its version, or arguments, by parametrizing this fixture."""
     clock, given = ManualClock(), getattr(request, "param", OLDEST)
     arguments = given if isinstance(given, dict) else {"version": given}
-    async with DevCluster(3, clock=clock, listen=False, **arguments) as cluster:
+    async with DevCluster(3, clock=clock, server=ApiServer(listen=False, clock=clock, **arguments)) as cluster:
         world = World(cluster, clock)
         await cluster.nodes_ready()
         binder = asyncio.create_task(world.bind_pods())

@@ -20,6 +20,7 @@ from bayplan.core.api.kinds import (
 )
 from bayplan.core.config import default_profile
 from bayplan.core.versions import gates_of
+from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.cluster import DevCluster
 
 GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption", "DRAWorkloadResourceClaims")
@@ -76,7 +77,7 @@ async def scene_of(version):
     on = gates_of(version)
     gates = on.but(*(gate for gate in GATES if version == "1.36" or gate in {GATES[0], GATES[3]}))
     kind = POD_GROUP_V1ALPHA2 if version == "1.36" else POD_GROUP
-    async with DevCluster(3, version=version, alpha=True, gates=gates) as cluster:
+    async with DevCluster(3, server=ApiServer(version=version, alpha=True, gates=gates)) as cluster:
         await cluster.nodes_ready()
         await cluster.client.create(DEVICE_CLASS, device_class())
         for node in ("node-0", "node-1"):

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+OURS = ("bayplan.", "bayplan_devcluster.", "bayplan_plugins.")
 ROOT = Path(__file__).parents[2] / "src"
 NAMED = re.compile(r"^Other packages use ((?:`\w+`(?:, )?)+)\.$", re.MULTILINE)
 
@@ -26,7 +27,7 @@ def imported(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [f"{node.module}.{name}" for name in names]
         for name in names:
-            parts = tuple(name.split(".")) if name.startswith(("bayplan.", "bayplan_devcluster.")) else ()
+            parts = tuple(name.split(".")) if name.startswith(OURS) else ()
             yield parts if parts in PLACES else parts[:-1]
 
 

@@ -24,7 +24,7 @@ from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 from bayplan.insight import Snapshot, SnapshotError
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan_devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.apiserver import ADMIN, ApiServer, Fault, Tls
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.in_memory import InMemoryClient
 
@@ -268,7 +268,8 @@ def test_device_claims_of_older_versions_in_objects_are_converted():
 @pytest.fixture
 async def served(tmp_path):
     """A cluster over HTTP, and its kubeconfig."""
-    async with DevCluster(2, rbac=True, tls=True, controllers=False) as cluster:
+    server = ApiServer(tls=Tls.create(), tokens={"secret": ADMIN}, rbac=True)
+    async with DevCluster(2, server=server, controllers=False) as cluster:
         await cluster.nodes_ready()
         path = tmp_path / "kubeconfig"
         cluster.write_kubeconfig(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 from bayplan.core.api.kinds import (
     COMPOSITE_POD_GROUP,
+    CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
     NODE,
     POD,
@@ -54,6 +55,9 @@ def load(server: ApiServer, *objects: Any) -> None:
     """
     for obj in objects:
         kind, document = document_of(obj)
+        if not kind.model:
+            kind = _defined(server, kind)
+            document |= {"apiVersion": kind.api_version, "kind": kind.kind}
         if namespace := document["metadata"].get("namespace"):
             _ensure(server, NAMESPACE, namespace)
         spec = document.get("spec") or {}
@@ -62,6 +66,23 @@ def load(server: ApiServer, *objects: Any) -> None:
             document["spec"] = spec | {"priorityClassName": f"priority-{value}"}
             _ensure(server, PRIORITY_CLASS, f"priority-{value}", value=value)
         _restore(server, kind, document)
+
+
+def _defined(server: ApiServer, kind: Kind) -> Kind:
+    """The custom kind as the server has it, which gets a definition that takes any fields if it has none."""
+    found = server.storage.served.find(kind.group, kind.version, kind.plural)
+    if found is None:
+        name = kind.plural.capitalize()
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        names = {"plural": kind.plural, "kind": name, "listKind": f"{name}List", "singular": name.lower()}
+        spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+        definition = CUSTOM_RESOURCE_DEFINITION
+        header = {"apiVersion": definition.api_version, "kind": definition.kind}
+        server.load([header | {"metadata": {"name": kind.resource}, "spec": spec}])
+        found = server.storage.served.find(kind.group, kind.version, kind.plural)
+    assert found is not None, f"the server doesn't serve {kind.resource}"
+    return found.kind
 
 
 def _ensure(server: ApiServer, kind: Kind, name: str, **fields: Any) -> None:

@@ -143,8 +143,11 @@ class ApiServer:
         if listen:
             self._listener = listener.HttpListener(self.handle, host, port, tls, accept_hosts)
         self._advertise = advertise
-        self._tls = tls
-        self._first_token = next(iter(users), None)
+        self.port = port
+        """The requested port."""
+        self.tls = tls
+        self.first_token = next(iter(users), None)
+        """The bearer token of the user in its kubeconfig; None if it has no tokens."""
         self._garbage = GarbageCollector(self.storage, FINALIZE)
         self._collecting: asyncio.Task[None] | None = None
         self.storage.reviews.append(partial(check_limits, self.storage))
@@ -183,6 +186,11 @@ class ApiServer:
             await self._listener.stop()
 
     @property
+    def listens(self) -> bool:
+        """Whether it serves on a socket."""
+        return self._listener is not None
+
+    @property
     def url(self) -> str:
         """The URL that it serves on; valid once it has started."""
         return self._listener.url if self._listener is not None else IN_MEMORY_URL
@@ -190,9 +198,9 @@ class ApiServer:
     def kubeconfig(self) -> str:
         """Returns a kubeconfig for this server as YAML, with its certificate authority and the first of its tokens."""
         cluster: Object = {"server": self.url}
-        if self._tls is not None:
-            cluster["certificate-authority-data"] = base64.b64encode(self._tls.authority).decode()
-        user = {"token": self._first_token} if self._first_token is not None else {}
+        if self.tls is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(self.tls.authority).decode()
+        user = {"token": self.first_token} if self.first_token is not None else {}
         context = {"cluster": "bayplan", "user": "bayplan", "namespace": "default"}
         config = {
             "apiVersion": "v1",

@@ -8,6 +8,7 @@ from bayplan.core.api.kinds import LEASE, NODE, POD
 from bayplan.core.expansion import pods
 from bayplan.foundations.clock import ManualClock
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
 
@@ -314,7 +315,7 @@ async def test_node_object_stays_the_same_while_leases_are_renewed(world):
 def test_node_object_stays_the_same_when_time_runs_fast():
     async def run() -> None:
         clock = ManualClock()
-        async with DevCluster(clock=clock, kubelets=False, listen=False) as cluster:
+        async with DevCluster(clock=clock, kubelets=False, server=ApiServer(listen=False, clock=clock)) as cluster:
             kubelets = Kubelets(cluster.client, clock, make_nodes(3), informers=cluster.informers, rate=600.0)
             running = asyncio.create_task(kubelets.run())
 

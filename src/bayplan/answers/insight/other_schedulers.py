@@ -19,7 +19,7 @@ from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import POD, custom_kind
 from bayplan.core.api.pod_groups import POD_GROUPS
 from bayplan.core.api.suggestions import did_you_mean
-from bayplan.core.config.catalog import in_tree_names
+from bayplan.core.config.catalog import in_tree_names, provided_names
 from bayplan.core.config.origins import COSCHEDULING, KOORDINATOR, SCHEDULER_PLUGINS, origin_of
 from bayplan.core.versions import OLDEST
 
@@ -139,7 +139,7 @@ def _plugins_in_messages(pod: _Pod) -> Iterator[str]:
         for pattern, plugin in _MESSAGES:
             found = pattern.search(condition.message)
             name = "" if found is None else plugin or found.group(1)
-            if name and (name not in in_tree_names() or name == COSCHEDULING):
+            if name and name not in in_tree_names():
                 yield name
                 return
 
@@ -147,7 +147,7 @@ def _plugins_in_messages(pod: _Pod) -> Iterator[str]:
 def _owner(name: str) -> str:
     if name in _PROJECTS:
         return f"{_PROJECTS[name]}, whose plugins aren't known here: the answers are those of the default plugins"
-    if name in in_tree_names():
+    if name in provided_names():
         return f"the plugin {name}: pass --config with a configuration that enables it"
     origin = f" of {origin_of(name)}" if origin_of(name) else ""
     return f"the plugin {name}{origin}, which isn't known here: pass --plugin FILE if you have it in Python"

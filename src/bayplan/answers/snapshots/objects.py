@@ -126,7 +126,8 @@ class Objects:
     def existing(self, document: Document) -> Document | None:
         """Return the object of this kind and name, with the defaults of the API server; None if there is none."""
         resource = self._resource_of(document)
-        name = (document.get("metadata") or {}).get("name")
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
         if resource is None or not name:
             return None
         namespace = _namespace_of(resource, document)

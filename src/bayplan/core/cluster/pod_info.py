@@ -17,7 +17,7 @@ from lightkube.models.core_v1 import Pod, PodSpec, PodStatus, Volume
 from lightkube.models.meta_v1 import ObjectMeta
 from msgspec import structs
 
-from bayplan.core.api import requests, tolerations, volumes
+from bayplan.core.api import requests, resource_lists, tolerations, volumes
 from bayplan.core.api.node_allocatable import ClaimedResources
 from bayplan.core.api.objects import decode, encode
 from bayplan.core.api.requests import claimed_resources
@@ -34,6 +34,7 @@ ANY_IP = "0.0.0.0"  # noqa: S104 - the API's value for all addresses of a node; 
 
 
 T = TypeVar("T")
+_QOS = (__name__, "qos_class")
 _ATOMIC = (__name__, "atomic")
 """In the cache of pods whose requests are known to be right since 1.37."""
 
@@ -194,6 +195,11 @@ class PodInfo:
         return self._tolerations
 
     @property
+    def qos_class(self) -> str:
+        """The quality of service: Guaranteed, Burstable or BestEffort. The API server says it; else, the spec does."""
+        return self.status.qosClass or self.of_spec(_QOS, _qos_class)
+
+    @property
     def terminated(self) -> bool:
         """Whether the pod has terminated (Succeeded or Failed), and uses no resources of its node any more."""
         return self.phase in {"Succeeded", "Failed"}
@@ -330,6 +336,10 @@ def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int], 
     if missing:
         requested = requests.counted(requests.pod_requests(pod, use_status=True, missing=missing, atomic=atomic))
     return requested.get(requests.CPU, 0), requested.get(requests.MEMORY, 0)
+
+
+def _qos_class(pod: PodInfo) -> str:
+    return resource_lists.qos_class(msgspec.json.decode(encode(pod.spec)))
 
 
 def _all_containers_request_both(pod: Pod) -> bool:

@@ -1,15 +1,19 @@
-"""Catalog: the plugins that a configuration can name: the in-tree plugins and the user's.
+"""Catalog: the plugins that a configuration can name: the in-tree plugins, those that come beside them, and the user's.
 
-Names are unique. A file or a name from outside never imports anything here: the user's plugins are given, loaded.
+Names are unique, but a plugin of the user's may replace one of `shipped_plugins.py`. A file or a name from outside
+imports nothing here but parts of Bayplan: the user's plugins are given, loaded.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from bayplan.core.config.errors import PluginLoadError
+from bayplan.core.config.shipped_plugins import shipped_plugin, shipped_plugins
+from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.gangs import GangPostFilter
 from bayplan.core.framework.interface import Plugin
 from bayplan.core.framework.profile import FORMS, Point
@@ -23,6 +27,11 @@ PREEMPTS_FOR_GROUPS = "WorkloadAwarePreemption"
 
 ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class, or an instance."""
+
+
+def provided_names() -> AbstractSet[str]:
+    """Return the names of the plugins that Bayplan has: the in-tree ones and those that come beside them."""
+    return PLUGINS.keys() | shipped_plugins().keys()
 
 
 def in_tree_names() -> Collection[str]:
@@ -61,7 +70,17 @@ class Catalog:
     @property
     def names(self) -> Collection[str]:
         """The names of all plugins."""
-        return (*PLUGINS, *self.extras)
+        return (*PLUGINS, *dict.fromkeys((*self.extras, *shipped_plugins())))
+
+    def other(self, name: str) -> ExtraPlugin | None:
+        """Return a plugin that isn't in-tree: the user's, or one that comes with Bayplan; None if there is none."""
+        return self.extras.get(name) or shipped_plugin(name)
+
+    def arguments_of(self, name: str) -> type[PluginArgs] | None:
+        """Return the type of a plugin's arguments; None if it takes none, or if they are no PluginArgs."""
+        other: Any = self.other(name)
+        arguments = PLUGINS[name].arguments if name in PLUGINS else getattr(other, "arguments", None)
+        return arguments if isinstance(arguments, type) and issubclass(arguments, PluginArgs) else None
 
     def takes_part(self, name: str, point: Point) -> bool:
         """Whether the plugin exists and implements the extension point."""
@@ -74,7 +93,7 @@ class Catalog:
         return name == PREEMPTION or (cls is not None and issubclass(cls, GangPostFilter))
 
     def _class_of(self, name: str) -> type[Any] | None:
-        plugin: Any = self.extras.get(name) or in_tree_plugin(name)
+        plugin: Any = in_tree_plugin(name) or self.other(name)
         return plugin if plugin is None or isinstance(plugin, type) else type(plugin)
 
     def points(self, name: str) -> list[Point]:

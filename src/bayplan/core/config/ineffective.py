@@ -104,23 +104,23 @@ def _arguments(config: PluginConfig, path: str, enabled: set[str], catalog: Cata
     given = {field: value for field, value in config.args.items() if field not in {"apiVersion", "kind"}}
     if entry is not None and entry.arguments is None and given:
         yield _no_effect(f"{path}.args", f"plugin {name!r} takes no arguments")
-    elif name not in enabled and not _is_default(config):
+    elif name not in enabled and not _is_default(config, catalog):
         yield _no_effect(f"{path}.args", f"plugin {name!r} is not enabled in this profile")
 
 
-def _is_default(config: PluginConfig) -> bool:
-    """Whether the arguments of an in-tree plugin equal its default arguments."""
-    entry = PLUGINS.get(config.name)
-    if entry is None or entry.arguments is None:
+def _is_default(config: PluginConfig, catalog: Catalog) -> bool:
+    """Whether the arguments of a plugin equal its default arguments."""
+    arguments = catalog.arguments_of(config.name)
+    if arguments is None:
         return not config.args
-    typed, faults = decode(config.args, entry.arguments)
-    default = entry.arguments()
+    typed, faults = decode(config.args, arguments)
+    default = arguments()
     return (
         not faults
         and typed is not None
         and all(
             getattr(typed, field) == getattr(default, field)
-            for field in entry.arguments.__struct_fields__
+            for field in arguments.__struct_fields__
             if field not in {"apiVersion", "kind"}
         )
     )

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bayplan.core.api.field_errors import FieldError
-from bayplan.core.config.catalog import Catalog, ExtraPlugin
+from bayplan.core.config.catalog import Catalog, ExtraPlugin, provided_names
 from bayplan.core.config.decoding import decode
 from bayplan.core.config.documents import Document
 from bayplan.core.config.errors import ConfigurationError, error_line, unrelated
@@ -26,7 +26,6 @@ from bayplan.core.config.unprepared import unprepared_plugins
 from bayplan.core.config.validation import configuration_faults
 from bayplan.core.config.versions import current_version, of_later_versions
 from bayplan.core.config.wrapping import configuration_at
-from bayplan.core.plugins.registry import PLUGINS
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 
@@ -62,9 +61,8 @@ def read_configuration(
     document = configuration_at(path)
     given = {plugin.name for plugin in extra_plugins}
     installed = installed_plugins()
-    wanted = [
-        name for name in dict.fromkeys(_named(document.data)) if name in installed.keys() - given - PLUGINS.keys()
-    ]
+    others = installed.keys() - given - set(provided_names())
+    wanted = [name for name in dict.fromkeys(_named(document.data)) if name in others]
     plugins = [*extra_plugins, *(load_installed(installed[name]) for name in wanted)]
     return read_document_of(document, Catalog(plugins, gates))
 

@@ -64,7 +64,8 @@ def plan_profile(
     seen = {config.name for config in profile.pluginConfig}
     for name in names:
         try:
-            found = own_arguments(catalog.extras[name], given=name in seen) if name in catalog.extras else None
+            other = catalog.other(name)
+            found = None if other is None else own_arguments(other, given=name in seen)
         except PluginLoadError as error:
             faults.append(FieldError(place_of(name, profile, path), str(error)))
             continue

@@ -14,9 +14,9 @@ from bayplan.core.config.errors import PluginLoadError, unrelated
 from bayplan.core.config.former_plugins import LIMITS
 from bayplan.core.config.origins import is_koordinators
 from bayplan.core.config.types import API_VERSION, KubeSchedulerProfile
-from bayplan.core.plugins.arguments import PluginArgs
+from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.plugins.registry import PLUGINS
-from bayplan.core.versions import FeatureGates
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 
 def plugin_arguments(
@@ -35,23 +35,26 @@ def plugin_arguments(
             faults.append(field_errors.duplicate(where, config.name))
             continue
         seen.add(config.name)
-        if config.name in catalog.extras:
-            typed, found = _extra(catalog.extras[config.name], config.args, f"{where}.args")
+        other = catalog.other(config.name)
+        if config.name not in catalog.extras and is_koordinators(config.name, profile):
+            continue
+        if other is not None:
+            typed, found = _extra(other, config.args, f"{where}.args", catalog.gates)
         else:
             if config.name in LIMITS:
                 problem = f"plugin {config.name!r} was removed, and took no arguments: {LIMITS[config.name]}"
                 faults.append(FieldError(where, problem))
             entry = PLUGINS.get(config.name)
-            if entry is None or entry.arguments is None or is_koordinators(config.name, profile):
+            if entry is None or entry.arguments is None:
                 continue
-            typed, found = _in_tree(config.name, entry.arguments, config.args, f"{where}.args", catalog.gates)
+            typed, found = _checked(config.name, entry.arguments, config.args, f"{where}.args", catalog.gates)
         faults += found
         if typed is not None:
             arguments[config.name] = typed
     return arguments, faults
 
 
-def _in_tree(
+def _checked(
     name: str, cls: type[PluginArgs], args: Mapping[str, Any], where: str, gates: FeatureGates
 ) -> tuple[PluginArgs | None, list[FieldError]]:
     wrong = (
@@ -71,7 +74,9 @@ def _in_tree(
     return typed, faults
 
 
-def _extra(extra: ExtraPlugin, args: Mapping[str, Any], where: str) -> tuple[Any, list[FieldError]]:
+def _extra(
+    extra: ExtraPlugin, args: Mapping[str, Any], where: str, gates: FeatureGates
+) -> tuple[Any, list[FieldError]]:
     if not isinstance(extra, type) or extra.arguments is None:
         if not args:
             return None, []
@@ -80,7 +85,7 @@ def _extra(extra: ExtraPlugin, args: Mapping[str, Any], where: str) -> tuple[Any
         )
         return None, [FieldError(where, f"plugin {extra.name!r} takes no arguments{how}")]
     try:
-        return decode_extra(extra.name, extra.arguments, args, where)
+        return decode_extra(extra.name, extra.arguments, args, where, gates)
     except PluginLoadError as error:
         return None, [FieldError(where, str(error))]
 
@@ -89,11 +94,11 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
     """The default arguments of a plugin of the user's; None if it takes none, or if they are `given`.
 
     Raises PluginLoadError if required arguments are missing, or if the constructor requires other parameters than
-    `handle` and `args`.
+    `handle`, `scheduler_name` and `args`.
     """
     if not isinstance(extra, type):
         return None
-    offered = {"handle"} if extra.arguments is None else {"handle", "args"}
+    offered = {"handle", "scheduler_name"} | ({"args"} if extra.arguments is not None else set())
     try:
         parameters = inspect.signature(extra).parameters
     except BaseException as error:
@@ -103,7 +108,7 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
         if parameter.default is parameter.empty and not optional and parameter.name not in offered:
             raise PluginLoadError(
                 f"plugin {extra.name!r}: __init__ requires an argument {parameter.name!r}, but only `args` (if "
-                "the class sets `arguments`) and `handle` are passed"
+                "the class sets `arguments`), `handle` and `scheduler_name` are passed"
             )
     if extra.arguments is None or given:
         return None
@@ -114,12 +119,16 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
     return arguments
 
 
-def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str = "") -> tuple[Any, list[FieldError]]:
-    """The decoded arguments of a plugin of the user's. `apiVersion` and `kind`, which Go plugins need, are allowed.
+def decode_extra(
+    name: str, cls: type[Any], args: Mapping[str, Any], where: str = "", gates: FeatureGates = DEFAULT_GATES
+) -> tuple[Any, list[FieldError]]:
+    """The decoded arguments of a plugin that isn't in-tree. They may have `apiVersion` and `kind`, as in Go.
 
     Raises PluginLoadError if the argument type raises an exception.
     """
     try:
+        if issubclass(cls, PluginArgs):
+            return _checked(name, cls, args, where, gates)
         own = fields_of(cls) or {}
         args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
         return decode(args, cls, where)

@@ -19,12 +19,12 @@ from types import CodeType, ModuleType
 
 from bayplan.core.config.errors import PluginLoadError
 from bayplan.core.config.profiles import ExtraPlugin
+from bayplan.core.config.shipped_plugins import ENTRY_POINTS
 from bayplan.core.framework.checks import check_plugin
 from bayplan.core.framework.functions import FunctionPlugin, InvalidPlugin
 from bayplan.core.framework.interface import Plugin
 from bayplan.foundations.failures import described, drop_callers
 
-ENTRY_POINTS = "bayplan.plugins"
 _EXPECTED = "a function with @filter_plugin or @score_plugin, or a subclass of Plugin with a name"
 
 

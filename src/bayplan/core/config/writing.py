@@ -27,6 +27,7 @@ from bayplan.core.config.types import (
     Plugins,
     PluginSet,
 )
+from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.plugins.registry import PLUGINS
 
 
@@ -100,16 +101,17 @@ def _plugin_config(profile: KubeSchedulerProfile, sets: Plugins, catalog: Catalo
 
 def _default_arguments(name: str, catalog: Catalog) -> Any:
     """The default arguments of a plugin; None if it takes none."""
-    if name not in catalog.extras:
-        entry = PLUGINS.get(name)
-        return entry.arguments() if entry is not None and entry.arguments is not None else None
-    return own_arguments(catalog.extras[name], given=False)
+    other = catalog.other(name)
+    if other is not None:
+        return own_arguments(other, given=False)
+    entry = PLUGINS.get(name)
+    return entry.arguments() if entry is not None and entry.arguments is not None else None
 
 
 def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
     if name not in typed:
         return raw
-    if name not in PLUGINS:
+    if not isinstance(typed[name], PluginArgs):
         return dict(_plain(typed[name]))
     args = _without_empty(msgspec.to_builtins(typed[name])) | {"apiVersion": API_VERSION, "kind": f"{name}Args"}
     for field in ("filterTimeout", "bindingTimeout"):

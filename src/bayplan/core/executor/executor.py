@@ -61,11 +61,12 @@ class Executor:
                 return None
             unit = attempts.unit_of(queued)
             times = measures.stopwatch() if unit.gang is None else None
-            plan, state_may_differ = await attempts.plan(unit, pause, times)
-            measures.attempted(plan, self._queue.unit, times)
-            if state_may_differ:
-                plan = self.current(plan)
-            self.carry_out(plan, times)
+            with attempts.lending(unit):
+                plan, state_may_differ = await attempts.plan(unit, pause, times)
+                measures.attempted(plan, self._queue.unit, times)
+                if state_may_differ:
+                    plan = self.current(plan)
+                self.carry_out(plan, times)
         except GiveWay:
             raise
         except PluginError as error:

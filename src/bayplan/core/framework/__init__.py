@@ -10,9 +10,9 @@ To add an extension point: its protocol, the point in `profile.py`, how it is ru
 docs/api.md. To extend the handle of plugins: `handle.py` and its two implementations, `bayplan.running.service.handle`
 and `bayplan.answers.simulation.handle`.
 
-Other packages use `assuming`, `binding_runner`, `calling`, `capabilities`, `changes`, `checks`, `cycle_data`,
-`device_slices`, `events`, `extenders`, `functions`, `gangs`, `giving_way`, `handle`, `hints`, `interface`,
-`lasting_taints`, `measurements`, `missing_volumes`, `near_names`, `normalization`, `own_volumes`, `placements`,
-`pod_run`, `profile`, `promises`, `remedies`, `resizes`, `runner`, `shortages`, `status`, `unknown_writes`, `verdicts`,
-`waiting_pods`, `what_if`.
+Other packages use `arguments`, `assuming`, `binding_runner`, `calling`, `capabilities`, `changes`, `checks`,
+`cycle_data`, `device_slices`, `events`, `extenders`, `feeds`, `functions`, `gangs`, `giving_way`, `handle`, `hints`,
+`interface`, `lasting_taints`, `measurements`, `missing_volumes`, `near_names`, `normalization`, `own_volumes`,
+`placements`, `pod_run`, `profile`, `promises`, `remedies`, `resizes`, `runner`, `shortages`, `status`,
+`unknown_writes`, `verdicts`, `waiting_pods`, `what_if`.
 """

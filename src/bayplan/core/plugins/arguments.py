@@ -14,6 +14,7 @@ from bayplan.core.api import durations, field_errors
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.labels import label_key_errors
 from bayplan.core.api.selectors import parse_node_selector, parse_preferred_terms
+from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.normalization import MAX_SHAPE_SCORE
 from bayplan.core.versions import FeatureGates
 
@@ -63,21 +64,6 @@ class ScoringStrategy(msgspec.Struct):
 
 def _least_allocated() -> ScoringStrategy:
     return ScoringStrategy(LEAST_ALLOCATED)
-
-
-class PluginArgs(msgspec.Struct, kw_only=True):
-    """The base class of all arguments."""
-
-    apiVersion: str = ""
-    kind: str = ""
-
-    def faults(self) -> Iterator[FieldError]:
-        """Yield the validation errors, with paths relative to the arguments."""
-        yield from ()
-
-    def gated_faults(self, gates: FeatureGates) -> Iterator[FieldError]:
-        """Yield the errors that depend on feature gates."""
-        yield from ()
 
 
 class NodeResourcesFitArgs(PluginArgs, kw_only=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,6 +23,7 @@ from bayplan.faces.cli.shared_options import Checked, plugin_option
 from bayplan.faces.cli.ui import need_extra
 from bayplan.foundations.clock import RunningClock
 from bayplan.foundations.manifest_files import ManifestError
+from bayplan_devcluster.apiserver import ADMIN, ApiServer, Tls
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 
@@ -174,7 +175,9 @@ def cluster(
     detach: bool,
     stop: bool,
     ready_fd: int | None,
-    **others: Any,
+    port: int,
+    accept_hosts: str | None,
+    **parts: bool,
 ) -> None:
     """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and other clients, until SIGTERM or Ctrl-C.
 
@@ -209,17 +212,21 @@ def cluster(
         )
         shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods), extended=dict(extended))
         count = (0 if contents.have_nodes else NODES) if nodes is None else nodes
-        served = DevCluster(
-            make_nodes(count, shape, zones=zones),
-            clock=RunningClock(clock_rate),
-            tls=tls or rbac,  # kubectl sends tokens only over HTTPS
+        clock, secure = RunningClock(clock_rate), tls or rbac  # kubectl sends tokens only over HTTPS
+        server = ApiServer(
+            clock=clock,
+            tls=Tls.create() if secure else None,
+            # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
+            tokens={secrets.token_urlsafe(): ADMIN} if secure else None,
             rbac=rbac,
             version=version,
             alpha=pod_groups or contents.need_alpha or gates.enabled("GenericWorkload"),
             gates=gates,
-            delays=KubeletDelays(job=run_seconds),
-            **others,
+            port=port,
+            accept_hosts=accept_hosts,
         )
+        delays = KubeletDelays(job=run_seconds)
+        served = DevCluster(make_nodes(count, shape, zones=zones), clock=clock, server=server, delays=delays, **parts)
         asyncio.run(serve(served, wanted))
     except (ManifestError, PluginLoadError, SnapshotError, UnusableClusterError) as error:
         click.echo(f"bayplan cluster: {error}", err=True)

@@ -72,7 +72,7 @@ async def serve(served: DevCluster, wanted: Extras) -> None:
         try:
             await stack.enter_async_context(served)
         except OSError as error:
-            raise UnusableClusterError(_explain(error, served.port)) from error
+            raise UnusableClusterError(_explain(error, served.server.port)) from error
         if not await unless(stop, _prepare(served, wanted.contents)):
             return
         kubeconfig = _write_kubeconfig(served, wanted, stack)

@@ -10,15 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from lightkube.models.resource_v1 import DeviceTaint, ResourceSlice
-from msgspec.structs import replace
-
 from bayplan.answers.insight.owners import WORKLOADS
+from bayplan.answers.insight.questions.device_evictions import DeviceEvictions
 from bayplan.answers.insight.questions.draft import Draft
-from bayplan.answers.insight.tables import grouped
-from bayplan.answers.simulation.claims import claims_of
 from bayplan.answers.simulation.owners import controller_of, references_in
-from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import (
     CRON_JOB,
@@ -35,13 +30,10 @@ from bayplan.core.api.kinds import (
 )
 from bayplan.core.api.objects import convert, decode
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.devices.claims import allocation_of, results_of
-from bayplan.core.devices.slices import PoolId
 from bayplan.foundations.lazy import on_use
 
 with on_use():
     from bayplan.answers.insight import manifests
-    from bayplan.core.devices import device_taints
     from bayplan.core.expansion import daemon_pods
 
 
@@ -72,37 +64,11 @@ def _evict_from_devices(draft: Draft, before: Snapshot) -> None:
         before.of_kind(kind) is draft.snapshot.of_kind(kind) for kind in kinds
     ):
         return
-    old, new = (_Evictions(draft.world, snapshot) for snapshot in (before, draft.snapshot))
+    old, new = (DeviceEvictions(draft.world, snapshot) for snapshot in (before, draft.snapshot))
     pods = draft.world.state.objects[POD].values()
     known = draft.snapshot.of_kind(POD)
     doomed = [pod for pod in pods if pod.node_name and pod.key in known and not pod.terminating]
     draft.displace([pod for pod in doomed if new.concern(pod) and not old.concern(pod)])
-
-
-class _Evictions:
-    """The device taints of a snapshot that evict pods."""
-
-    def __init__(self, world: World, snapshot: Snapshot) -> None:
-
-        self._world = world
-        decoded = (decode(RESOURCE_SLICE.type, raw) for raw in snapshot.of_kind(RESOURCE_SLICE).values())
-        self._slices = grouped((PoolId(each.spec.driver, each.spec.pool.name), each) for each in decoded)
-        rules = (decode(DEVICE_TAINT_RULE.type, raw) for raw in snapshot.of_kind(DEVICE_TAINT_RULE).values())
-        self._rules = device_taints.evicting_rules(rules) if world.gates.enabled("DRADeviceTaintRules") else []
-        self._rules = [rule._replace(taint=self._timed(rule.taint)) for rule in self._rules]
-
-    def concern(self, pod: PodInfo) -> bool:
-        """Whether a device of the pod has a taint that evicts it, at once or later."""
-        for claim in claims_of(self._world, pod):
-            for result in results_of(allocation_of(claim)):
-                slices = self._slices.get(PoolId(result.driver, result.pool), [])
-                for taint, _ in device_taints.evicting_taints(result, slices, self._rules, self._timed):
-                    if device_taints.end_of_toleration(result, taint) is not None:
-                        return True
-        return False
-
-    def _timed(self, taint: DeviceTaint, _: ResourceSlice | None = None) -> DeviceTaint:
-        return taint if taint.timeAdded is not None else replace(taint, timeAdded=self._world.handle.time)
 
 
 # Nodes
@@ -124,7 +90,8 @@ def _follow_nodes(draft: Draft, before: Snapshot) -> None:
         own = pods.get((namespace, name), {})
         eligible = daemon_pods.Eligibility.of(convert(DAEMON_SET.type, document))
         verdicts = {node: eligible.judge(obj) for node, obj in changed.items()}
-        draft.remove([pod for node, verdict in verdicts.items() if not verdict.stay for pod in own.get(node, ())])
+        leaving = (pod for node, verdict in verdicts.items() if not verdict.stay for pod in own.get(node, ()))
+        draft.remove([pod for pod in leaving if not pod.terminating])  # one that hangs stays until it is ended
         wanted = [node for node, verdict in verdicts.items() if verdict.run and node not in own]
         if wanted:
             draft.add(draft.manifests().daemon_pods(document, wanted))

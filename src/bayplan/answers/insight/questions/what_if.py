@@ -34,7 +34,9 @@ from bayplan.answers.insight.questions.outcomes import (
 from bayplan.answers.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.answers.insight.questions.requests_effect import RequestsEffect
 from bayplan.answers.insight.questions.rolling_out import RolledOut, replace_at_once, roll_out
+from bayplan.answers.insight.questions.tolerated_for_a_time import ToleratedForATime, tolerated_for_a_time
 from bayplan.answers.insight.questions.utilization import before_and_after
+from bayplan.answers.insight.tables import shortened
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
@@ -45,12 +47,14 @@ class WhatIf(OutcomeComparison):
     """How a cluster differs after hypothetical changes.
 
     `steps`: the changes, in the order in which they were made. `emptied`: nodes on which only pods of DaemonSets and
-    static pods are left. `rollouts`: those of the changed workloads. `problems`: recommendations that can't be used.
+    static pods are left. `leaving`: placed pods that would be evicted again. `rollouts`: those of the changed
+    workloads. `problems`: recommendations that can't be used.
     `requests`: what new requests bring; None if none are asked about.
     """
 
     steps: tuple[str, ...]
     emptied: tuple[str, ...] = ()
+    leaving: tuple[ToleratedForATime, ...] = ()
     rollouts: tuple[RolledOut, ...] = ()
     problems: tuple[str, ...] = ()
     requests: RequestsEffect | None = None
@@ -74,11 +78,14 @@ class WhatIf(OutcomeComparison):
         names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         stuck = [Text(str(each), style="bold") for each in self.rollouts if each.stuck]
+        leaving, more = shortened(self.leaving, 0 if wide else self.shown)
         return Lines(
             Text(summary(changed, self.pending), style="bold"),
             Text(f"if you {', then '.join(self.steps)}"),
             *stuck,
             *emptied,
+            *(Text(f"note: {each}") for each in leaving),
+            *([Text(more)] if more else []),
             *(Text(f"left out: {problem}", style="yellow") for problem in self.problems),
             *(() if self.requests is None else self.requests.render(0 if wide else self.shown)),
             *changes_table(changed, self.workloads, self.shown, wide=wide),
@@ -107,8 +114,11 @@ def what_if(
     """
     edit = edited(world, snapshot, changes, seed, AdditionLimit(limits, progress))
     used: list[frozenset[str]] = []
+    leaving: list[ToleratedForATime] = []
 
     def look(seen: World) -> None:
+        if used:
+            leaving.extend(tolerated_for_a_time(seen, snapshot, edit.snapshot))
         used.append(nodes_in_use(seen))
         observe(seen)
 
@@ -121,6 +131,7 @@ def what_if(
     return WhatIf(
         steps=steps,
         emptied=tuple(sorted((used[0] - used[1]) & left)),
+        leaving=tuple(leaving),
         rollouts=tuple(rollouts),
         problems=edit.problems,
         pods=pods,

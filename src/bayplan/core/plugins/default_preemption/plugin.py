@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from bayplan.core.framework.status import Code, Status, aggregate
 from bayplan.core.framework.verdicts import Diagnosis, fit_error
 from bayplan.core.plugins.arguments import DefaultPreemptionArgs
 from bayplan.core.plugins.default_preemption.candidates import preference
+from bayplan.core.plugins.default_preemption.chosen_dry_run import ChosenDryRun, VictimPolicy
 from bayplan.core.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.core.plugins.default_preemption.grouped_dry_run import GroupedDryRun, GroupsOnNodes
 from bayplan.core.plugins.default_preemption.results import Results
@@ -46,7 +48,7 @@ from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NAME = "DefaultPreemption"
-IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished").by(NAME)
+IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished")
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
 _DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
@@ -56,7 +58,7 @@ class DefaultPreemption(Plugin):
     """Preempts pods for an unschedulable pod, and gates it while its victims are being evicted."""
 
     name = NAME
-    arguments = DefaultPreemptionArgs
+    arguments: ClassVar[type[Any] | None] = DefaultPreemptionArgs
 
     def __init__(
         self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
@@ -77,7 +79,7 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
-        return IN_PROGRESS if self._handle.preempting(pod.uid) else None
+        return IN_PROGRESS.by(self.name) if self._handle.preempting(pod.uid) else None
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
@@ -86,14 +88,17 @@ class DefaultPreemption(Plugin):
         ineligible = self._no_preemption(cycle, pod, diagnosis)
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
-        rows, table = self.rows_to_try(diagnosis), self._handle.nodes.table
-        first = what_if.rng.randrange(len(rows)) if len(rows) else 0
+        rows, table, policy = self.rows_to_try(diagnosis), self._handle.nodes.table, self.victim_policy(pod)
+        exhaustive = policy is not None and policy.exhaustive
+        first = what_if.rng.randrange(len(rows)) if len(rows) and not exhaustive else 0
         rows = np.concatenate((rows[first:], rows[:first]))
-        if not self._has_groups and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
+        by_priority = policy is None and not self._has_groups
+        if by_priority and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
             return _no_victims(diagnosis.total, len(rows))
         nodes = self._handle.nodes.at(rows)
-        dry_run = self._dry_run(cycle, pod, nodes, what_if)
-        candidates, best = dry_run.candidates(self.candidates_to_find(len(nodes)))
+        dry_run = self._dry_run(cycle, pod, nodes, what_if, policy)
+        wanted = len(nodes) if exhaustive else self.candidates_to_find(len(nodes))
+        candidates, best = dry_run.candidates(wanted)
         if best is None and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
         if best is None:
@@ -120,7 +125,7 @@ class DefaultPreemption(Plugin):
         if self._no_preemption(cycle, pod, diagnosis):
             return []
         nodes = self._handle.nodes.at(self.rows_to_try(diagnosis))
-        return self._dry_run(cycle, pod, nodes, what_if).failures()
+        return self._dry_run(cycle, pod, nodes, what_if, self.victim_policy(pod)).failures()
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Whether the pod preempts. The signatures of the filters cover the dry runs."""
@@ -136,6 +141,13 @@ class DefaultPreemption(Plugin):
         gang = cycle.data.get(PLACED_WITH)
         return (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
 
+    def victim_policy(self, pod: PodInfo) -> VictimPolicy | None:
+        """Return who may be evicted for the pod; None if that is every pod of lower priority.
+
+        For plugins that are made of this one.
+        """
+        return None
+
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod by itself must not preempt; "" if it may.
 
@@ -150,7 +162,11 @@ class DefaultPreemption(Plugin):
         position = self._handle.nodes.position(name)
         if position is None:
             return ""
-        others = [other for other in self._handle.nodes.pods(position) if _being_preempted(other)]
+        pods = self._handle.nodes.pods(position)
+        policy = self.victim_policy(pod)
+        if policy is not None:
+            return VICTIMS_TERMINATING if any(map(policy.makes_room, pods)) else ""
+        others = [other for other in pods if _being_preempted(other)]
         groups = self._groups(self._handle.nodes.table)
         waits = any(groups.priority_of(other) < pod.priority for other in others)
         return VICTIMS_TERMINATING if waits else ""
@@ -176,8 +192,13 @@ class DefaultPreemption(Plugin):
         rows: Rows = potential.nonzero()[0]
         return rows
 
-    def _dry_run(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf) -> DryRun:
+    def _dry_run(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf, policy: VictimPolicy | None
+    ) -> DryRun:
         budgets, nominations = Budgets(self._budgets.values()), self._handle.nominations
+        if policy is not None:
+            in_order = self._unstarted_in_order
+            return ChosenDryRun(policy, what_if, cycle, pod, nodes, budgets, nominations, unstarted_in_order=in_order)
         if self._has_groups:
             groups = self._groups(nodes.table)
             return GroupedDryRun(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import DeviceClass
 
@@ -157,6 +158,16 @@ class NodeResourcesFit(Plugin):
             if node.allocatable_of(name) or not self.may_be_devices(name)
         }
         return details(pod, wanted, node, self._nominations)
+
+    def room_for(self, pod: PodInfo, nodes: Nodes) -> Int64:
+        """How many more pods like this one each node has resources for."""
+        room = nodes.allowed_pods - nodes.pod_count
+        for name, amount in fit_request(pod).items():
+            if amount and not self._ignores(name):
+                has = nodes.allocatable(name)
+                left = np.minimum(room, (has - nodes.requested(name)) // amount)
+                room = np.where(has > 0, left, room) if self.may_be_devices(name) else left
+        return np.maximum(room, 0)
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""
