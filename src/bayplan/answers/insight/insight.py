@@ -197,8 +197,7 @@ class Insight(AskedWorld):
         """
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
-        asked = changes or edits.Changes()
-        args = self.world, other, self.snapshot, asked, self.seed, self.limits, price_of
+        args = self.world, other, self.snapshot, changes or edits.Changes(), self.seed, self.limits, price_of
         return requests_trials.ChangesQuestion(*args).answer(shown, progress)
 
     def balance(
