@@ -133,9 +133,7 @@ def manifests(
     shadow, provision = wanted["shadow"], wanted["provision"]
     if wanted["recorder"]:
         if scheduler_name or config or plugins:
-            raise click.UsageError(
-                "--recorder takes only --image, --name and --namespace: it runs no scheduler"
-            )
+            raise click.UsageError("--recorder takes only --image, --name and --namespace: it runs no scheduler")
         _print_recorder(image, name or manifests_recorder.RECORDER, namespace)
         return
     usual = manifests_provisioning.PROVISION if provision else "bayplan-scheduler"
