@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # tests/conftest.py says how many processes `auto` is.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg site site-version screenshots dist clean rebuild
+.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg site site-version screenshots dist dist-twice image test-image binary release release-check clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -119,6 +119,35 @@ screenshots: install ## Renew the pictures of the page in docs/images
 
 dist: install ## Build the wheel and the source archive in dist/
 	$(BIN)/python -m build --no-isolation
+
+dist-twice: install ## Build the wheel and the source archive of the commit twice, and compare their bytes
+	@$(BIN)/python -m tools.releases dist-twice
+
+# Parameters of the next targets, which nothing in the tree knows: BUILDER='buildah --storage-driver vfs', BASE=python:3.13-slim,
+# REGISTRY, TAG, LIBRARIES=history for `bayplan record`, PYTHONS='python3.11 python3.13' for the binary, URL where a
+# release will be, SOURCE of the commit, BUILDER_ID, and KEY to sign with, or to check a signature with.
+option = $(if $(2),$(1) '$(2)')
+
+image: install ## Build an image with docker, podman or buildah: BASE, REGISTRY, TAG, LIBRARIES, BUILDER, PUSH=yes
+	@$(BIN)/python -m tools.images build $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
+		$(call option,--registry,$(REGISTRY)) $(call option,--tag,$(TAG)) $(call option,--libraries,$(LIBRARIES)) \
+		$(if $(PUSH),--push)
+
+test-image: install ## Build the images on a base made here, run them as the manifests say; needs root and Debian
+	@$(BIN)/python -m tools.images try $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
+		$(call option,--mirror,$(MIRROR))
+
+binary: install ## Write `bayplan` as one file in dist/, for the Pythons PYTHONS
+	@$(BIN)/python -m tools.releases binary $(foreach python,$(PYTHONS),--python $(python))
+
+release: install ## Make a release of a tagged commit: KEY, URL, SOURCE, BASE, BUILDER, BUILDER_ID, ARGS
+	@$(BIN)/python -m tools.releases make $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
+		$(call option,--url,$(URL)) $(call option,--source,$(SOURCE)) $(call option,--builder-id,$(BUILDER_ID)) \
+		$(call option,--key,$(KEY)) $(foreach python,$(PYTHONS),--python $(python)) $(ARGS)
+
+release-check: install ## Check the release in DIR as somebody does who has only that: DIR, KEY
+	@test -n "$(DIR)" || { echo "Name the folder of the release: make release-check DIR=dist/release-v1.2.3" >&2; exit 1; }
+	@$(BIN)/python -m tools.releases check '$(DIR)' $(call option,--key,$(KEY))
 
 clean: ## Remove .venv and all caches
 	rm -rf $(VENV) $(SITE_VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

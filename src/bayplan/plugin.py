@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from bayplan.core.api import field_errors
+from bayplan.core.api.coscheduling import (
+    ELASTIC_QUOTAS,
+    LIGHTWEIGHT_LABEL,
+    MIN_AVAILABLE_LABEL,
+    POD_GROUP_LABEL,
+    POD_GROUPS,
+)
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
+from bayplan.core.api.quantity import InvalidQuantity
+from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
+from bayplan.core.cluster.node_columns import NodeColumn, NodeColumns, pods_with
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
+from bayplan.core.cluster.pod_groups import Members, PodsByGroup
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.core.framework.feeds import Feed
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
     PLACED_WITH,
@@ -81,11 +93,19 @@ from bayplan.core.framework.remedies import (
 )
 from bayplan.core.framework.status import SKIP, Code, Status
 from bayplan.core.framework.verdicts import Diagnosis, Rejections, Verdicts
+from bayplan.core.plugins.arguments import DefaultPreemptionArgs
+from bayplan.core.plugins.default_preemption.chosen_dry_run import VictimPolicy
+from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
 
 __all__ = [
     "ALL_EVENTS",
+    "ELASTIC_QUOTAS",
+    "LIGHTWEIGHT_LABEL",
     "MAX_NODE_SCORE",
+    "MIN_AVAILABLE_LABEL",
     "PLACED_WITH",
+    "POD_GROUPS",
+    "POD_GROUP_LABEL",
     "SKIP",
     "Action",
     "Answer",
@@ -98,6 +118,8 @@ __all__ = [
     "Contends",
     "CustomObject",
     "CycleState",
+    "DefaultPreemption",
+    "DefaultPreemptionArgs",
     "Details",
     "Diagnosis",
     "EnqueueExtensions",
@@ -105,6 +127,7 @@ __all__ = [
     "Explain",
     "ExplainPostFilter",
     "FailedPreemption",
+    "Feed",
     "FieldError",
     "Filter",
     "FilterNodes",
@@ -121,7 +144,11 @@ __all__ = [
     "Hint",
     "HintFunction",
     "InvalidPlugin",
+    "InvalidQuantity",
     "Measurements",
+    "Members",
+    "NodeColumn",
+    "NodeColumns",
     "NodeInfo",
     "NodeNames",
     "Nodes",
@@ -137,6 +164,7 @@ __all__ = [
     "Plugin",
     "PluginArgs",
     "PodInfo",
+    "PodsByGroup",
     "PostBind",
     "PostFilter",
     "PostFilterResult",
@@ -159,14 +187,19 @@ __all__ = [
     "Sign",
     "Status",
     "Verdicts",
+    "VictimPolicy",
     "Wait",
     "WaitingPod",
     "WaitingPods",
     "WhatIf",
     "add_labels",
+    "amount_text",
+    "amounts_of",
     "delete_pods",
     "field_errors",
     "filter_plugin",
+    "parse_amounts",
+    "pods_with",
     "remove_label",
     "remove_taints",
     "score_plugin",

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayplan.plugin import MAX_NODE_SCORE, CycleState, Handle, Nodes, ObjectStore, Plugin, PodInfo
-
-Scores = NDArray[np.int64]
+from bayplan_plugins.go_arithmetic import Scores, scaled
 
 
 class PodState(Plugin):
@@ -42,7 +40,7 @@ class PodState(Plugin):
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Scale the scores from the lowest to the highest one; nodes that are all alike get 0."""
-        return scale_to_range(scores)
+        return scaled(scores, 0, MAX_NODE_SCORE)
 
 
 class TerminatingPods:
@@ -60,12 +58,3 @@ class TerminatingPods:
                 self.by_node.pop(old.node_name, None)
         if new is not None and new.terminating:
             self.by_node.setdefault(new.node_name, set()).add(new.key)
-
-
-def scale_to_range(scores: Scores) -> Scores:
-    """Scale scores so that the lowest one becomes 0, and the highest one 100. Scores that are all alike become 0."""
-    if not len(scores):
-        return scores
-    lowest = scores.min()
-    span = int(scores.max()) - int(lowest)
-    return np.zeros_like(scores) if span == 0 else (scores - lowest) * MAX_NODE_SCORE // span

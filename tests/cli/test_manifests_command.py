@@ -156,11 +156,10 @@ def test_one_replica_without_leader_election_is_recreated(tmp_path):
 def test_permissions_for_coscheduling_match_those_of_its_custom_resource():
     found = objects("--config", ROOT / "examples" / "coscheduling" / "config.yaml", "--replicas", "1")
     shipped = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text())
-    role, binding = (each for each in shipped if each["kind"].startswith("ClusterRole"))
-    name = role["metadata"]["name"]
-    assert found["ClusterRole", name]["rules"] == role["rules"]
-    for field in ("roleRef", "subjects"):
-        assert found["ClusterRoleBinding", name][field] == binding[field]
+    definition, role, binding = shipped
+    assert found["CustomResourceDefinition", "podgroups.scheduling.x-k8s.io"] == definition
+    assert found["ClusterRole", "bayplan-scheduler:plugins"]["rules"] == role["rules"]
+    assert found["ClusterRoleBinding", "bayplan-scheduler:plugins"]["subjects"] == binding["subjects"]
 
 
 def test_a_plugin_that_is_not_enabled_is_reported(tmp_path):

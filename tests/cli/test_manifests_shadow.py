@@ -11,7 +11,7 @@ from bayplan.faces.cli import main
 from bayplan.faces.cli.shadow import shadow
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "shadow.yaml"
-IMAGE = "registry.example/bayplan:0.1.0"
+IMAGE = "registry.example/bayplan:0.2.0"
 POLICY = """
 from bayplan import score_plugin
 

@@ -12,11 +12,11 @@ from tests.support.stories import in_virtual_time, scheduling
 
 from bayplan.answers.replay import policies
 from bayplan.answers.simulation.happenings import PodArrives
-from bayplan.core.plugins.coscheduling.plugin import Coscheduling
 from bayplan.faces.cli import main
 from bayplan.running.recording.files import Recording
 from bayplan.testing import make_pod
 from bayplan.testing.builders import make_node
+from bayplan_plugins.coscheduling.plugin import Coscheduling
 
 ROOT = Path(__file__).parents[2]
 RECORDING = ROOT / "tests" / "data" / "recordings" / "version-1.tar"

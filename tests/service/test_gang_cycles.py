@@ -9,8 +9,8 @@ from bayplan.core.api.kinds import POD
 from bayplan.core.framework.gangs import Gang
 from bayplan.core.framework.interface import Plugin
 from bayplan.core.framework.status import Status
-from bayplan.core.plugins.coscheduling.plugin import Coscheduling
 from bayplan_devcluster.apiserver import Fault
+from bayplan_plugins.coscheduling.plugin import Coscheduling
 
 
 class Gangs(Coscheduling):

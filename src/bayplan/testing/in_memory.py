@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.core.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, Kind
+from bayplan.core.api.kinds import (
+    COMPOSITE_POD_GROUP,
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    POD_GROUP_V1ALPHA2,
+    PRIORITY_CLASS,
+    Kind,
+)
 from bayplan.core.versions import OLDEST, FeatureGates, Version
 from bayplan.foundations.clock import Clock
 from bayplan.testing.documents import document_of
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan_devcluster.in_memory import InMemoryClient
+
+_WITH_PRIORITY = {POD, POD_GROUP, POD_GROUP_V1ALPHA2, COMPOSITE_POD_GROUP}
 
 
 def make_client(
@@ -43,14 +55,34 @@ def load(server: ApiServer, *objects: Any) -> None:
     """
     for obj in objects:
         kind, document = document_of(obj)
+        if not kind.model:
+            kind = _defined(server, kind)
+            document |= {"apiVersion": kind.api_version, "kind": kind.kind}
         if namespace := document["metadata"].get("namespace"):
             _ensure(server, NAMESPACE, namespace)
         spec = document.get("spec") or {}
-        if kind in {POD, POD_GROUP, POD_GROUP_V1ALPHA2} and spec.get("priority") and not spec.get("priorityClassName"):
+        if kind in _WITH_PRIORITY and spec.get("priority") and not spec.get("priorityClassName"):
             value = spec["priority"]
             document["spec"] = spec | {"priorityClassName": f"priority-{value}"}
             _ensure(server, PRIORITY_CLASS, f"priority-{value}", value=value)
         _restore(server, kind, document)
+
+
+def _defined(server: ApiServer, kind: Kind) -> Kind:
+    """The custom kind as the server has it, which gets a definition that takes any fields if it has none."""
+    found = server.storage.served.find(kind.group, kind.version, kind.plural)
+    if found is None:
+        name = kind.plural.capitalize()
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        names = {"plural": kind.plural, "kind": name, "listKind": f"{name}List", "singular": name.lower()}
+        spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+        definition = CUSTOM_RESOURCE_DEFINITION
+        header = {"apiVersion": definition.api_version, "kind": definition.kind}
+        server.load([header | {"metadata": {"name": kind.resource}, "spec": spec}])
+        found = server.storage.served.find(kind.group, kind.version, kind.plural)
+    assert found is not None, f"the server doesn't serve {kind.resource}"
+    return found.kind
 
 
 def _ensure(server: ApiServer, kind: Kind, name: str, **fields: Any) -> None:

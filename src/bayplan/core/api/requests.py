@@ -136,6 +136,11 @@ def counted(amounts: Amounts) -> dict[str, int]:
     return units
 
 
+def amounts_of(resources: Mapping[str, Any]) -> dict[str, int]:
+    """The amounts of a resource list in the units of `counted`; numbers count as their text. Raises InvalidQuantity."""
+    return counted(parse_amounts({name: str(amount) for name, amount in resources.items()}))
+
+
 def amount_text(resource: str, amount: int) -> str:
     """An amount as a quantity. `amount`: in the units of `counted`."""
     nanos = amount * (10**6 if resource == CPU else quantity.NANO)

@@ -56,6 +56,8 @@ class NodeTable:
         """How often any pod was replaced by a newer version."""
         self.nodes_version = 0
         """`version` at the last change of a node object."""
+        self.noted_version = 0
+        """`version` when a row was last marked as changed for what isn't in the table; see `note`."""
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
@@ -168,6 +170,13 @@ class NodeTable:
         """Return the name of the node that a row is for; "" for a row that is not used."""
         name = self.names[row] if row < self.size else ""
         return name if self.row_of.get(name) == row else ""
+
+    def note(self, name: str) -> None:
+        """Mark the row of a node as changed, for what other objects say of it. Unknown names are ignored."""
+        row = self.row_of.get(name)
+        if row is not None:
+            self._changed(row)
+            self.noted_version = self.version
 
     # Pods
 

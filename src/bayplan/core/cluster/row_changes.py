@@ -50,7 +50,7 @@ class RowChanges:
             rows = [*changed, *range(table.size, self._size)]
             if nominations is not None and renominated:
                 rows = self._with_nominated(rows, table, nominations)
-        self.only_pods = changed is not None and table.nodes_version <= self._version
+        self.only_pods = changed is not None and max(table.nodes_version, table.noted_version) <= self._version
         self._table, self._version, self._size = table, table.version, table.size
         self._nominated = 0 if nominations is None else nominations.version
         return rows

@@ -94,11 +94,11 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
     """The default arguments of a plugin of the user's; None if it takes none, or if they are `given`.
 
     Raises PluginLoadError if required arguments are missing, or if the constructor requires other parameters than
-    `handle` and `args`.
+    `handle`, `scheduler_name` and `args`.
     """
     if not isinstance(extra, type):
         return None
-    offered = {"handle"} if extra.arguments is None else {"handle", "args"}
+    offered = {"handle", "scheduler_name"} | ({"args"} if extra.arguments is not None else set())
     try:
         parameters = inspect.signature(extra).parameters
     except BaseException as error:
@@ -108,7 +108,7 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
         if parameter.default is parameter.empty and not optional and parameter.name not in offered:
             raise PluginLoadError(
                 f"plugin {extra.name!r}: __init__ requires an argument {parameter.name!r}, but only `args` (if "
-                "the class sets `arguments`) and `handle` are passed"
+                "the class sets `arguments`), `handle` and `scheduler_name` are passed"
             )
     if extra.arguments is None or given:
         return None

@@ -149,7 +149,7 @@ def _instance(name: str, plan: ProfilePlan, catalog: Catalog, handle: Handle) ->
         return _extra(other, plan, handle, catalog.gates)
     factory = PLUGINS[name].factory
     arguments = {"args": plan.arguments[name]} if name in plan.arguments else {}
-    return factory(**arguments, **_services_for(factory, handle, catalog.gates))
+    return factory(**arguments, **_services_for(factory, plan, handle, catalog.gates))
 
 
 def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle, gates: FeatureGates) -> Any:
@@ -157,7 +157,7 @@ def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle, gates: Feature
     if not isinstance(extra, type):
         return extra
     try:
-        arguments: dict[str, Any] = _services_for(extra, handle, gates)
+        arguments: dict[str, Any] = _services_for(extra, plan, handle, gates)
         if extra.name in plan.arguments:
             arguments["args"] = plan.arguments[extra.name]
         plugin = extra(**arguments)
@@ -175,10 +175,11 @@ def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle, gates: Feature
     return plugin
 
 
-def _services_for(factory: type[Any], handle: Handle, gates: FeatureGates) -> dict[str, Any]:
+def _services_for(factory: type[Any], plan: ProfilePlan, handle: Handle, gates: FeatureGates) -> dict[str, Any]:
     """What the constructor of a plugin asks for by the names of its parameters."""
     parameters = inspect.signature(factory).parameters
-    return {name: value for name, value in (("handle", handle), ("gates", gates)) if name in parameters}
+    services = {"handle": handle, "gates": gates, "scheduler_name": plan.scheduler_name}
+    return {name: value for name, value in services.items() if name in parameters}
 
 
 def _weight(name: str, catalog: Catalog) -> int:

@@ -6,6 +6,7 @@ protocol of its own in `interface.py` or `gangs.py`. Profiles create one instanc
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -63,3 +64,11 @@ class Plugin:
     the node object."""
     arguments: ClassVar[type[Any] | None] = None
     """The type of the plugin's arguments (a msgspec Struct or a dataclass); None if the plugin takes no arguments."""
+    permissions: ClassVar[Sequence[Mapping[str, Sequence[str]]]] = ()
+    """What the plugin reads and writes beside what every scheduler may: rules of a ClusterRole, which
+    `bayplan manifests` grants."""
+
+    @classmethod
+    def definitions(cls) -> Iterable[Mapping[str, Any]]:
+        """The CustomResourceDefinitions that the plugin needs, which `bayplan manifests` prints, too."""
+        return ()

@@ -11,8 +11,6 @@ from typing import Any
 
 from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.plugins import arguments
-from bayplan.core.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.core.plugins.coscheduling.plugin import Coscheduling
 from bayplan.core.plugins.default_binder import DefaultBinder
 from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.core.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
@@ -91,8 +89,6 @@ DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
 )
 
 OTHER_PLUGINS: tuple[RegisteredPlugin, ...] = (
-    # From the scheduler-plugins project.
-    RegisteredPlugin("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
     # Feature gates append these to the default configuration. As upstream, a configuration may name them without.
     RegisteredPlugin("NodeDeclaredFeatures", NodeDeclaredFeatures),
     RegisteredPlugin("GangScheduling", GangScheduling),

@@ -37,7 +37,7 @@ def _name(value: str) -> str:
 def _image(value: str) -> str:
     """An image reference."""
     if not value or re.search(r"[\s\"'\\]", value):
-        raise ValueError(f"{value!r} is not an image such as registry.example/bayplan:0.1.0")
+        raise ValueError(f"{value!r} is not an image such as registry.example/bayplan:0.2.0")
     return value
 
 
@@ -89,7 +89,7 @@ def _print_insight(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     help="Print instead the objects that run `bayplan provision`, which answers them beside another scheduler.",
 )
 @click.option(
-    "--image", required=True, type=Checked("image", _image), help="The image, such as registry.example/bayplan:0.1.0."
+    "--image", required=True, type=Checked("image", _image), help="The image, such as registry.example/bayplan:0.2.0."
 )
 @click.option(
     "--name",
@@ -169,7 +169,8 @@ def manifests(
         lease=found.lease,
         files=found.files,
         arguments=(*found.arguments, *(["--provisioning-requests"] if wanted["provisioning_requests"] else ())),
-        pod_groups=found.pod_groups and not provision,
+        rules=found.rules if not provision else (),
+        definitions=found.definitions if not provision else (),
         provisioning=manifests_provisioning.rules(found.configuration, alone=provision)
         if provision or wanted["provisioning_requests"]
         else (),

@@ -37,8 +37,10 @@ class Deployed:
     """The configuration and plugins: file name -> text"""
     arguments: tuple[str, ...] = ()
     """Arguments of the command in addition to those of the template."""
-    pod_groups: bool = False
-    """Whether a profile enables Coscheduling."""
+    rules: Sequence[Document] = ()
+    """What plugins may do, beside what every scheduler may: rules of a ClusterRole."""
+    definitions: Sequence[Document] = ()
+    """The CustomResourceDefinitions that plugins need."""
     provisioning: Sequence[Document] = ()
     """The rules for answering provisioning requests; none if they are not answered."""
     alone: bool = False
@@ -66,6 +68,7 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
         # Without leader election, a new pod must not start before the old one has terminated.
         "strategy": {"type": "Recreate"} if deployed.lease is None else None,
         "provisioningRules": list(deployed.provisioning),
+        "pluginRules": list(deployed.rules),
         "arguments": [
             "provision" if deployed.alone else "run",
             f"--config={FOLDER}/{CONFIGURATION_FILE}",
@@ -73,13 +76,15 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
             "--v=2",
         ],
     }
-    left_out = {f"{deployed.name}:podgroups"} if not deployed.pod_groups else set()
+    left_out = {f"{deployed.name}:plugins"} if not deployed.rules else set()
     if not deployed.provisioning:
         left_out.add(f"{deployed.name}:provisioning")
     if deployed.alone:
         left_out |= {f"{deployed.name}:system:kube-scheduler", f"{deployed.name}:system:volume-scheduler"}
     if (lease_namespace, lease_name) == STOCK_LEASE:
         left_out.add(f"{deployed.name}:lease")
+    for definition in deployed.definitions:
+        yield "What plugins read. Leave it out if the cluster has it.", definition
     for comment, document in from_template("manifests.yaml.tmpl", values):
         if document["metadata"]["name"] not in left_out:
             yield comment, document

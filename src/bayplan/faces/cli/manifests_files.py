@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from bayplan.core.config import (
+    Catalog,
     ExtraPlugin,
     KubeSchedulerConfiguration,
     PluginLoadError,
@@ -19,10 +20,9 @@ from bayplan.core.config import (
     read_configuration,
     single_profile_problem,
 )
-from bayplan.core.config.origins import COSCHEDULING
 from bayplan.core.config.types import API_VERSION, KIND, LeaderElection
 from bayplan.core.config.wrapping import configuration_at
-from bayplan.faces.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, STOCK_LEASE
+from bayplan.faces.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, STOCK_LEASE, Document
 
 LARGEST = 1024 * 1024
 """The maximum size of a ConfigMap in bytes."""
@@ -42,8 +42,10 @@ class SchedulerFiles:
     """Arguments of `bayplan run` in addition to --config."""
     lease: tuple[str, str] | None = None
     """(namespace, name) of the lease, with leader election."""
-    pod_groups: bool = False
-    """Whether a profile enables Coscheduling."""
+    rules: list[Document] = field(default_factory=list)
+    """What the plugins of its profiles may do, beside what every scheduler may: rules of a ClusterRole."""
+    definitions: list[Document] = field(default_factory=list)
+    """The CustomResourceDefinitions that these plugins need."""
     warnings: list[str] = field(default_factory=list)
     configuration: KubeSchedulerConfiguration | None = None
     """The configuration that was given, if all its plugins could be loaded."""
@@ -61,7 +63,7 @@ def collect(
     else:
         configuration = _collect_configuration(config, loaded, found)
         found.configuration = configuration if loaded == [] else None
-        found.pod_groups = any(COSCHEDULING in profile.plugins.enabled_names() for profile in configuration.profiles)
+        _add_needs(configuration, loaded or [], found)
         _check_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
             problem = single_profile_problem(configuration, config)
@@ -74,6 +76,20 @@ def collect(
             f"the files have {size} bytes, but a ConfigMap can hold {LARGEST}: put the plugins into the image"
         )
     return found
+
+
+def _add_needs(
+    configuration: KubeSchedulerConfiguration, plugins: Sequence[ExtraPlugin], found: SchedulerFiles
+) -> None:
+    """Add what the plugins that the profiles enable need in the cluster."""
+    catalog = Catalog(plugins)
+    names = dict.fromkeys(name for profile in configuration.profiles for name in profile.plugins.enabled_names())
+    for name in names:
+        plugin = catalog.other(name)
+        if plugin is None:
+            continue
+        found.rules += [dict(rule) for rule in plugin.permissions if rule not in found.rules]
+        found.definitions += [dict(each) for each in plugin.definitions() if each not in found.definitions]
 
 
 def collect_plugins(references: Sequence[str], found: SchedulerFiles, *, must_load: bool) -> list[ExtraPlugin] | None:

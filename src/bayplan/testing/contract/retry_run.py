@@ -52,9 +52,11 @@ async def _run(subject: Subject, example: Example, seconds: float) -> int:
         return max((queued.attempts for queued in rejected), default=0)
 
 
-def _complete(kind: Kind, document: Document) -> dict[str, Any]:
-    """An object with fields that an API server requires: of a pod, images, and limits for its requests."""
+def _complete(kind: Kind, document: Document) -> dict[str, Any] | tuple[str, dict[str, Any]]:
+    """An object for `load`, with fields that an API server requires: of a pod, images, and limits for its requests."""
     whole = {"apiVersion": kind.api_version, "kind": kind.kind, **document}
+    if not kind.model:
+        return kind.kind, dict(document)
     if kind is POD:
         containers = [_container(each) for each in document["spec"]["containers"]]
         whole["spec"] = {**document["spec"], "containers": containers}

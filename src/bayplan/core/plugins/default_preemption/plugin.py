@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bayplan.core.api.kinds import POD, POD_DISRUPTION_BUDGET
-from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 from bayplan.core.cluster.columns import Rows
 from bayplan.core.cluster.disruption_budgets import Budgets
+from bayplan.core.cluster.group_trees import GroupTrees
+from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_groups import Members, PodsByGroup, pod_group_of
 from bayplan.core.cluster.pod_info import PodInfo
@@ -36,15 +38,17 @@ from bayplan.core.framework.status import Code, Status, aggregate
 from bayplan.core.framework.verdicts import Diagnosis, fit_error
 from bayplan.core.plugins.arguments import DefaultPreemptionArgs
 from bayplan.core.plugins.default_preemption.candidates import preference
+from bayplan.core.plugins.default_preemption.chosen_dry_run import ChosenDryRun, VictimPolicy
 from bayplan.core.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.core.plugins.default_preemption.grouped_dry_run import GroupedDryRun, GroupsOnNodes
 from bayplan.core.plugins.default_preemption.results import Results
+from bayplan.core.plugins.default_preemption.victim_groups import victim_groups
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NAME = "DefaultPreemption"
-IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished").by(NAME)
+IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished")
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
 _DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
@@ -54,7 +58,7 @@ class DefaultPreemption(Plugin):
     """Preempts pods for an unschedulable pod, and gates it while its victims are being evicted."""
 
     name = NAME
-    arguments = DefaultPreemptionArgs
+    arguments: ClassVar[type[Any] | None] = DefaultPreemptionArgs
 
     def __init__(
         self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
@@ -63,10 +67,11 @@ class DefaultPreemption(Plugin):
         self._tells_victims = gates.enabled("PotentialPlacementMessage")
         self._unstarted_in_order = gates.enabled("VictimsWithoutStart")
         self._members: Mapping[str, Members] | PodsByGroup = {}
-        self._pod_groups: Mapping[str, Any] = {}
-        """The PodGroups that count for their pods as victims."""
+        self._trees: GroupTrees | None = None
+        """The PodGroups that count for their pods as victims, with those above them."""
         if gates.enabled("PodGroupsAsVictims") and gates.enabled("GenericWorkload"):
-            self._pod_groups = handle.objects(POD_GROUPS)
+            composites = handle.objects(COMPOSITES) if gates.enabled("CompositePodGroup") else None
+            self._trees = GroupTrees(handle.objects(POD_GROUPS), composites)
             self._members = PodsByGroup(handle.objects(POD), pod_group_of)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
@@ -74,7 +79,7 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
-        return IN_PROGRESS if self._handle.preempting(pod.uid) else None
+        return IN_PROGRESS.by(self.name) if self._handle.preempting(pod.uid) else None
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
@@ -83,14 +88,17 @@ class DefaultPreemption(Plugin):
         ineligible = self._no_preemption(cycle, pod, diagnosis)
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
-        rows, table = self.rows_to_try(diagnosis), self._handle.nodes.table
-        first = what_if.rng.randrange(len(rows)) if len(rows) else 0
+        rows, table, policy = self.rows_to_try(diagnosis), self._handle.nodes.table, self.victim_policy(pod)
+        exhaustive = policy is not None and policy.exhaustive
+        first = what_if.rng.randrange(len(rows)) if len(rows) and not exhaustive else 0
         rows = np.concatenate((rows[first:], rows[:first]))
-        if not self._pod_groups and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
+        by_priority = policy is None and not self._has_groups
+        if by_priority and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
             return _no_victims(diagnosis.total, len(rows))
         nodes = self._handle.nodes.at(rows)
-        dry_run = self._dry_run(cycle, pod, nodes, what_if)
-        candidates, best = dry_run.candidates(self.candidates_to_find(len(nodes)))
+        dry_run = self._dry_run(cycle, pod, nodes, what_if, policy)
+        wanted = len(nodes) if exhaustive else self.candidates_to_find(len(nodes))
+        candidates, best = dry_run.candidates(wanted)
         if best is None and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
         if best is None:
@@ -117,7 +125,7 @@ class DefaultPreemption(Plugin):
         if self._no_preemption(cycle, pod, diagnosis):
             return []
         nodes = self._handle.nodes.at(self.rows_to_try(diagnosis))
-        return self._dry_run(cycle, pod, nodes, what_if).failures()
+        return self._dry_run(cycle, pod, nodes, what_if, self.victim_policy(pod)).failures()
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Whether the pod preempts. The signatures of the filters cover the dry runs."""
@@ -133,6 +141,13 @@ class DefaultPreemption(Plugin):
         gang = cycle.data.get(PLACED_WITH)
         return (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
 
+    def victim_policy(self, pod: PodInfo) -> VictimPolicy | None:
+        """Return who may be evicted for the pod; None if that is every pod of lower priority.
+
+        For plugins that are made of this one.
+        """
+        return None
+
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod by itself must not preempt; "" if it may.
 
@@ -147,10 +162,22 @@ class DefaultPreemption(Plugin):
         position = self._handle.nodes.position(name)
         if position is None:
             return ""
-        others = [other for other in self._handle.nodes.pods(position) if _being_preempted(other)]
-        groups = GroupsOnNodes(self._pod_groups, self._members, self._handle.nodes.table)
+        pods = self._handle.nodes.pods(position)
+        policy = self.victim_policy(pod)
+        if policy is not None:
+            return VICTIMS_TERMINATING if any(map(policy.makes_room, pods)) else ""
+        others = [other for other in pods if _being_preempted(other)]
+        groups = self._groups(self._handle.nodes.table)
         waits = any(groups.priority_of(other) < pod.priority for other in others)
         return VICTIMS_TERMINATING if waits else ""
+
+    @property
+    def _has_groups(self) -> bool:
+        """Whether there are PodGroups that count for their pods as victims."""
+        return self._trees is not None and bool(self._trees.pod_groups)
+
+    def _groups(self, table: NodeTable) -> GroupsOnNodes:
+        return GroupsOnNodes({} if self._trees is None else victim_groups(self._trees), self._members, table)
 
     def rows_to_try(self, diagnosis: Diagnosis) -> Rows:
         """Return the rows where removing pods may help, ascending."""
@@ -165,10 +192,15 @@ class DefaultPreemption(Plugin):
         rows: Rows = potential.nonzero()[0]
         return rows
 
-    def _dry_run(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf) -> DryRun:
+    def _dry_run(
+        self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf, policy: VictimPolicy | None
+    ) -> DryRun:
         budgets, nominations = Budgets(self._budgets.values()), self._handle.nominations
-        if self._pod_groups:
-            groups = GroupsOnNodes(self._pod_groups, self._members, nodes.table)
+        if policy is not None:
+            in_order = self._unstarted_in_order
+            return ChosenDryRun(policy, what_if, cycle, pod, nodes, budgets, nominations, unstarted_in_order=in_order)
+        if self._has_groups:
+            groups = self._groups(nodes.table)
             return GroupedDryRun(
                 groups, what_if, cycle, pod, nodes, budgets, nominations, unstarted_in_order=self._unstarted_in_order
             )

@@ -1,0 +1,89 @@
+"""What the pods of each namespace use: those that have a node, and those for which one is reserved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from bayplan.plugin import ObjectStore, PodInfo
+from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas
+
+_NOTHING: Amounts = {}
+
+
+class Usage:
+    """The requests of bound and reserved pods by namespace. `version` increases with every change."""
+
+    def __init__(self, pods: ObjectStore, quotas: ElasticQuotas) -> None:
+        self._quotas = quotas
+        self._counted: dict[str, tuple[str, Amounts]] = {}
+        """By UID: the namespace and the requests of a pod that counts."""
+        self._used: dict[str, Counter[str]] = {}
+        self._total: Counter[str] = Counter()
+        self._total_of = -1
+        """The version of the quotas that the total is about."""
+        self.version = 0
+        pods.listen(self._changed)
+
+    def of(self, namespace: str) -> Amounts:
+        """Return what the pods of a namespace use."""
+        return self._used.get(namespace, _NOTHING)
+
+    @property
+    def total(self) -> Amounts:
+        """What the pods of all namespaces with a quota use."""
+        if self._total_of != self._quotas.version:
+            self._total = Counter()
+            for quota in self._quotas:
+                self._total.update(self.of(quota.namespace))
+            self._total_of = self._quotas.version
+        return self._total
+
+    def reserve(self, pod: PodInfo) -> None:
+        """Count a pod, unless it counts already."""
+        if pod.uid not in self._counted:
+            self._counted[pod.uid] = (pod.namespace, pod.requested)
+            self._add(pod.namespace, pod.requested, 1)
+
+    def release(self, uid: str) -> None:
+        """Count a pod no more. Pods that don't count are ignored."""
+        namespace, amounts = self._counted.pop(uid, ("", _NOTHING))
+        if amounts:
+            self._add(namespace, amounts, -1)
+
+    def _changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
+        for pod in (old, new):
+            if pod is not None and (new is None or pod.node_name):
+                self.release(pod.uid)
+        if new is not None and new.node_name:
+            self.reserve(new)
+
+    def _add(self, namespace: str, amounts: Amounts, sign: int) -> None:
+        self.version += 1
+        used = self._used.setdefault(namespace, Counter())
+        totals = [used, self._total] if self._total_of >= 0 and self._quotas.of(namespace) is not None else [used]
+        for resource, amount in amounts.items():
+            for each in totals:
+                each[resource] += sign * amount
+        if not any(used.values()):
+            del self._used[namespace]
+
+
+def plus(*amounts: Mapping[str, int]) -> Counter[str]:
+    """Return the sum of amounts."""
+    total: Counter[str] = Counter()
+    for each in amounts:
+        total.update(each)
+    return total
+
+
+def requests_of(pods: Iterable[PodInfo]) -> Counter[str]:
+    """Return the sum of the requests of pods."""
+    return plus(*(pod.requested for pod in pods))
+
+
+def minus(amounts: Mapping[str, int], others: Mapping[str, int]) -> Counter[str]:
+    """Return a difference, which may be negative."""
+    difference = Counter(amounts)
+    difference.subtract(others)
+    return difference

@@ -1,0 +1,145 @@
+"""What a pod wants of the zones of a node: amounts of its containers, and of the pod as a whole.
+
+Mirrors util.GetPodEffectiveRequest, numaresources.go and resourcerequests/exclusive.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.plugin import PodInfo
+from bayplan_plugins.node_resource_topology.topologies import Amounts, Topology, counted
+
+GUARANTEED, BEST_EFFORT = "Guaranteed", "BestEffort"
+_HOST_LEVEL = {"ephemeral-storage", "storage"}
+_KEY = __name__
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one container requests. `kind`: "init", "sidecar" or "app"."""
+
+    name: str
+    kind: str
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pod requests. `containers`: init containers and sidecars first, as the kubelet starts them.
+
+    `whole`: the request of the pod, as upstream counts it: with sidecars like other init containers, and the overhead.
+    """
+
+    guaranteed: bool
+    devices: bool
+    """Whether a container requests resources that aren't Kubernetes' own."""
+    checked: bool
+    """Whether the kubelet aligns the pod at all."""
+    containers: tuple[Wanted, ...]
+    whole: Amounts
+
+    def signature(self) -> tuple[Any, ...]:
+        """Return all of it as one hashable value."""
+        each = tuple((wanted.kind, tuple(sorted(wanted.amounts.items()))) for wanted in self.containers)
+        return self.guaranteed, self.checked, each, tuple(sorted(self.whole.items()))
+
+    def pinned(self, resources: Collection[str]) -> Iterable[tuple[Wanted, Amounts]]:
+        """Yield the containers that hold resources of a zone for themselves while the pod runs, with these resources.
+
+        `resources`: those that the zones list.
+        """
+        for wanted in self.containers:
+            if wanted.kind != "init":
+                amounts = {
+                    name: amount
+                    for name, amount in wanted.amounts.items()
+                    if _exclusive(name, amount, resources, guaranteed=self.guaranteed)
+                }
+                if amounts:
+                    yield wanted, amounts
+
+    def exclusive(self, resources: Collection[str]) -> bool:
+        """Return whether any container holds resources of a zone for itself."""
+        return any(True for _ in self.pinned(resources))
+
+
+def demand_of(pod: PodInfo) -> Demand:
+    """Return what a pod requests; computed once."""
+    found: Demand | None = pod.cache.get(_KEY)
+    if found is None:
+        found = pod.cache[_KEY] = _read(pod)
+    return found
+
+
+def is_native(resource: str) -> bool:
+    """Return whether a resource is one of Kubernetes' own."""
+    return "/" not in resource or "kubernetes.io/" in resource
+
+
+def is_affine(resource: str) -> bool:
+    """Return whether a resource always belongs to a zone, and is shared there by pods that aren't guaranteed."""
+    return resource in {"cpu", "memory"} or resource.startswith("hugepages-")
+
+
+def is_host_level(resource: str) -> bool:
+    """Return whether a resource may belong to no zone."""
+    return resource in _HOST_LEVEL or not is_native(resource)
+
+
+def lacking(
+    topology: Topology, left: Callable[[str], int | None], request: Amounts, demand: Demand
+) -> dict[str, int | None]:
+    """Return the resources that a zone has too little of for a request, with what it has; None of what it doesn't list.
+
+    `left`: what the zone has of a resource.
+    """
+    found: dict[str, int | None] = {}
+    for resource, amount in sorted(request.items()):
+        has = left(resource)
+        shared = not demand.guaranteed and is_affine(resource)
+        if amount <= 0 or (has is not None and (shared or has >= amount)):
+            continue
+        if has is not None or not is_host_level(resource) or resource in topology.resources:
+            found[resource] = has
+    return found
+
+
+def _read(pod: PodInfo) -> Demand:
+    spec = pod.spec
+    containers = [
+        *[
+            Wanted(each.name, "sidecar" if each.restartPolicy == "Always" else "init", _requests(each))
+            for each in spec.initContainers or ()
+        ],
+        *[Wanted(each.name, "app", _requests(each)) for each in spec.containers or ()],
+    ]
+    first: Counter[str] = Counter()
+    for wanted in containers:
+        if wanted.kind != "app":
+            first |= Counter({**dict.fromkeys(wanted.amounts, 0), **wanted.amounts})
+    whole: dict[str, int] = {}
+    for wanted in containers:
+        for name, amount in wanted.amounts.items():
+            whole[name] = whole.get(name, 0) + (amount if wanted.kind == "app" else 0)
+    whole = {name: max(amount, first[name]) for name, amount in whole.items()}
+    for name, amount in counted(spec.overhead or {}).items():
+        whole[name] = whole.get(name, 0) + amount
+    quality = pod.qos_class
+    devices = any(not is_native(name) for wanted in containers for name in wanted.amounts)
+    return Demand(quality == GUARANTEED, devices, quality != BEST_EFFORT or devices, tuple(containers), whole)
+
+
+def _requests(container: Any) -> Amounts:
+    return counted((container.resources.requests if container.resources else None) or {})
+
+
+def _exclusive(name: str, amount: int, resources: Collection[str], *, guaranteed: bool) -> bool:
+    if not is_native(name):
+        return name in resources
+    if not guaranteed or amount <= 0:
+        return False
+    return amount % 1000 == 0 if name == "cpu" else is_affine(name)
