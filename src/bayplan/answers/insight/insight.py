@@ -173,7 +173,7 @@ class Insight(AskedWorld):
         shown: int = 20,
         progress: Progress = silent,
     ) -> Check:
-        """Return what is wrong with objects (documents), from the level `fail_on` on a failure. Raises QuestionError."""
+        """Return what is wrong with objects (documents). It fails from level `fail_on` on. Raises QuestionError."""
         return check.check(self, objects, fail_on=fail_on, shown=shown, progress=progress)
 
     def what_if(
