@@ -2,11 +2,13 @@
 
 import pytest
 
+from bayplan.answers.replay.policies import setting_of
 from bayplan.core.config import Catalog, parse_configuration, read_configuration
 from bayplan.core.config.documents import Document
 from bayplan.core.config.errors import ConfigurationError
 from bayplan.core.config.loading import read_document_of
 from bayplan.core.config.shipped_plugins import shipped_plugin, shipped_plugins
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.plugin import Plugin
 from bayplan.testing import make_cluster, make_node, make_pod
 
@@ -70,3 +72,8 @@ def test_unknown_arguments_of_a_plugin_are_told():
     arguments = [{"name": "PodState", "args": {"most": 3}}]
     with pytest.raises(ConfigurationError, match="takes no arguments"):
         parse_configuration({**document, "profiles": [{"pluginConfig": arguments}]})
+
+
+def test_a_recording_names_no_plugin_that_a_replay_would_have_to_be_given(file):
+    loaded = read_configuration(file)
+    assert setting_of(file.read_text(encoding="utf-8"), DEFAULT_GATES, (), loaded.plugins).plugins == ()
