@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -63,6 +64,11 @@ class Loads:
         self._update()
         return self._known.of(nodes) != 0
 
+    def _report(self) -> CustomObject | None:
+        """The latest report. In a snapshot, its key may have a namespace."""
+        reports: Iterable[CustomObject] = self._feed.objects.values()
+        return next((report for report in reports if report.metadata.name == self._source.key), None)
+
     def _column(self, field: str) -> NodeColumn[np.float64]:
         def value(node: NodeInfo) -> float:
             load = self._nodes.get(node.name)
@@ -76,7 +82,7 @@ class Loads:
         if self._read == self.version:
             return
         self._read = self.version
-        self._nodes, self.end = _content(self._feed.objects.get(self._source.key))
+        self._nodes, self.end = _content(self._report())
         for column in (*self._columns.values(), self._known):
             column.again()
 
@@ -113,7 +119,7 @@ class Loads:
         self._tell_oddities(report)
 
     def _drop_old(self) -> None:
-        _, end = _content(self._feed.objects.get(self._source.key))
+        _, end = _content(self._report())
         if end and self._now() - end > OLD:
             self._feed.remove(self._source.key)
             log.warning(
@@ -127,7 +133,7 @@ class Loads:
         if self._failed:
             return
         self._failed = True
-        known = self._source.key in self._feed.objects
+        known = self._report() is not None
         effect = f"its last ones count until they are {OLD} s old" if known else "plugins have no opinion without them"
         log.warning("%s reports no loads of nodes: %s; %s", self._source.name, reason, effect)
 

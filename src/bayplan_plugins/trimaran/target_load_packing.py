@@ -129,9 +129,9 @@ class TargetLoadPacking(Plugin):
             limits: Mapping[str, str] = (resources.limits if resources else None) or {}
             requests: Mapping[str, str] = (resources.requests if resources else None) or {}
             if "cpu" in limits:
-                usage += amounts_of({"cpu": limits["cpu"]})["cpu"]
+                usage += amounts_of({"cpu": limits["cpu"]}).get("cpu", 0)
             elif "cpu" in requests:
-                requested = amounts_of({"cpu": requests["cpu"]})["cpu"]
+                requested = amounts_of({"cpu": requests["cpu"]}).get("cpu", 0)
                 usage += math.floor(abs(requested * self._multiplier) + 0.5)
             else:
                 usage += self._default

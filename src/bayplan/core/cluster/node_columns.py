@@ -12,15 +12,17 @@ The objects may come before their nodes, and rows are reused: it knows what to w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.core.cluster.columns import Bool, Rows, grown, locked
+from bayplan.core.api.labels import LabelSelector, Requirement
+from bayplan.core.cluster.columns import Bool, Int64, Rows, grown, locked
 from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
+from bayplan.core.cluster.pod_selectors import PodSelector
 from bayplan.core.cluster.row_changes import RowChanges
 
 N = TypeVar("N", np.float64, np.int64)
@@ -42,11 +44,9 @@ class NodeColumn(Generic[N]):
         self._values: NDArray[N] = np.zeros(0, dtype=dtype)
         self._again: Callable[[NDArray[N]], Bool] | None = None
 
-    def again(
-        self, where: Callable[[NDArray[N]], NDArray[np.bool_]] = lambda values: np.ones(len(values), bool)
-    ) -> None:
+    def again(self, where: Callable[[NDArray[N]], Bool] | None = None) -> None:
         """Compute the numbers again, as they are needed: all, or those that `where` chooses of the present ones."""
-        self._again = where
+        self._again = where or _all
 
     def of(self, nodes: Nodes) -> NDArray[N]:
         """Return the numbers of nodes: a read-only array of shape (len(nodes),). What-ifs count."""
@@ -58,6 +58,14 @@ class NodeColumn(Generic[N]):
                 values[position] = self._compute(nodes.info(position))
             values.setflags(write=False)
         return values
+
+    def at(self, node: NodeInfo) -> float:
+        """Return the number of one node."""
+        nodes = node.among
+        self._update(nodes.table)
+        if nodes.changes and self._reads_pods and node.position in nodes.changes:
+            return self._compute(node)
+        return self._values.item(nodes.row(node.position))
 
     def _update(self, table: NodeTable) -> None:
         rows: Iterable[int] = self._changes.take(table)
@@ -115,3 +123,21 @@ class NodeColumns:
             for row in rows:
                 self._fill(row, table.name_of(row))
         return nodes.rows
+
+
+def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
+    """Return how many pods of each node have these labels, in any namespace. What-ifs count.
+
+    The numbers are kept up to date for labels that are asked for again and again.
+    """
+    requirements = tuple(Requirement.of(key, "=", (value,)) for key, value in sorted(labels.items()))
+    selector = PodSelector(None, LabelSelector(requirements))
+    counts = nodes.table.group((selector,)).counts.dense(nodes.table.size)[nodes.rows]
+    if nodes.changes:
+        counts = counts + nodes.counted(lambda pods: [int(selector.matches(pod)) for pod in pods])
+    counts.setflags(write=False)
+    return counts
+
+
+def _all(values: NDArray[N]) -> Bool:
+    return np.ones(len(values), dtype=np.bool_)
