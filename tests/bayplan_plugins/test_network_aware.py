@@ -195,11 +195,8 @@ def test_columns_agree_with_pairs_of_nodes(nodes, pods, regions, zones, most):
     plugin.pre_filter(cycle, member("p1"), state.nodes)
     expected = [pairwise(at, nodes, pods, regions, zones, most) for at in range(len(nodes))]
     if "NetworkOverhead" in cycle.data:
-        overhead = cycle.data["NetworkOverhead"]
-        found = [
-            (each[0].item(at), each[1].item(at), each[2].item(at)) for each in [overhead] for at in range(len(nodes))
-        ]
-        assert found == expected
+        assert list(map(tuple, plugin.overhead(cycle, state.nodes).T.tolist())) == expected
+        assert [plugin._overhead_at(cycle, state.nodes.info(at)) for at in range(len(nodes))] == expected
     else:
         assert expected == [(0, 0, 0)] * len(nodes)
 

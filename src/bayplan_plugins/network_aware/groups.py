@@ -60,6 +60,9 @@ class AppGroups:
     def __init__(self, handle: Handle, namespaces: Iterable[str]) -> None:
         self._objects = handle.objects(APP_GROUPS)
         self._namespaces = tuple(namespaces)
+        self._read = -1
+        self._dependencies: dict[tuple[str, str], list[Dependency]] = {}
+        """By the names of an AppGroup and a workload, as they were read last."""
 
     @property
     def version(self) -> int:
@@ -72,8 +75,16 @@ class AppGroups:
 
     def dependencies(self, pod: PodInfo) -> list[Dependency]:
         """Return what the workload of a pod depends on."""
-        group = self.find(pod.labels.get(GROUP_LABEL, ""))
-        selector, dependencies = pod.labels.get(WORKLOAD_LABEL, ""), []
+        names = pod.labels.get(GROUP_LABEL, ""), pod.labels.get(WORKLOAD_LABEL, "")
+        if self._read != self.version:
+            self._read = self.version
+            self._dependencies.clear()
+        if names not in self._dependencies:
+            self._dependencies[names] = self._of(*names)
+        return self._dependencies[names]
+
+    def _of(self, name: str, selector: str) -> list[Dependency]:
+        group, dependencies = self.find(name), []
         for workload in items(group, "spec", "workloads"):
             if _selector(workload) == selector:
                 for dependency in items(workload, "dependencies"):

@@ -59,6 +59,16 @@ class Loads:
         self._update()
         return self._columns[field].of(nodes)
 
+    def value(self, field: str, node: NodeInfo) -> float:
+        """Return a field of NodeLoad for one node."""
+        self._update()
+        return self._columns[field].at(node)
+
+    def knows(self, node: NodeInfo) -> bool:
+        """Return whether the source knows a node."""
+        self._update()
+        return node.name in self._nodes
+
     def known(self, nodes: Nodes) -> Bools:
         """Return which nodes the source knows."""
         self._update()
