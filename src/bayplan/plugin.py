@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from bayplan.core.api import field_errors
-from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.coscheduling import (
+    ELASTIC_QUOTAS,
+    LIGHTWEIGHT_LABEL,
+    MIN_AVAILABLE_LABEL,
+    POD_GROUP_LABEL,
+    POD_GROUPS,
+)
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.quantity import InvalidQuantity
@@ -93,6 +99,7 @@ from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
 
 __all__ = [
     "ALL_EVENTS",
+    "ELASTIC_QUOTAS",
     "LIGHTWEIGHT_LABEL",
     "MAX_NODE_SCORE",
     "MIN_AVAILABLE_LABEL",

@@ -85,7 +85,7 @@ CASES = {
     ),
     "a quota": (
         [pod(message=QUOTA)],
-        [f"{MESSAGE} CapacityScheduling of the scheduler-plugins project (kubernetes-sigs), {UNKNOWN}"],
+        [f"{MESSAGE} CapacityScheduling: pass --config with a configuration that enables it"],
     ),
     "a default plugin": ([pod(message='running PreBind plugin "VolumeBinding": no'), pod("q", QUOTA, node="n")], []),
     "another name": (

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.core.api import kinds, kueue
+from bayplan.core.api.coscheduling import ELASTIC_QUOTAS
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import Kind, custom_kind
 from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
@@ -65,6 +66,7 @@ EFFECTS: Mapping[Kind, str] = {
     custom_kind(POD_GROUPS): _GANGS,
     custom_kind(COMPOSITES): "the pods of groups in composite groups seem to wait for these",
     custom_kind(COSCHEDULING_POD_GROUPS): _GANGS,
+    custom_kind(ELASTIC_QUOTAS): "pods that an elastic quota has no room for seem to fit",
 }
 """What it costs if a kind can't be read. These are all kinds that a snapshot has, but for the required ones."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from bayplan.core.config.errors import PluginLoadError
@@ -28,7 +29,7 @@ ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class, or an instance."""
 
 
-def provided_names() -> Collection[str]:
+def provided_names() -> AbstractSet[str]:
     """Return the names of the plugins that Bayplan has: the in-tree ones and those that come beside them."""
     return PLUGINS.keys() | shipped_plugins().keys()
 

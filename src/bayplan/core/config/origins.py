@@ -10,19 +10,9 @@ _OPEN_SIMULATOR = "Alibaba's open-simulator, or a simulator made from it"
 
 _PLUGINS = {
     SCHEDULER_PLUGINS: (
-        "CapacityScheduling",
         "CrossNodePreemption",
-        "LoadVariationRiskBalancing",
-        "LowRiskOverCommitment",
         "NetworkOverhead",
-        "NodeResourceTopologyMatch",
-        "NodeResourcesAllocatable",
-        "Peaks",
-        "PodState",
-        "PreemptionToleration",
-        "QOSSort",
         "SySched",
-        "TargetLoadPacking",
         "TopologicalSort",
     ),
     KOORDINATOR: (

@@ -84,7 +84,10 @@ def _add_needs(
     """Add what the plugins that the profiles enable need in the cluster."""
     catalog = Catalog(plugins)
     names = dict.fromkeys(name for profile in configuration.profiles for name in profile.plugins.enabled_names())
-    for plugin in filter(None, map(catalog.other, names)):
+    for name in names:
+        plugin = catalog.other(name)
+        if plugin is None:
+            continue
         found.rules += [dict(rule) for rule in plugin.permissions if rule not in found.rules]
         found.definitions += [dict(each) for each in plugin.definitions() if each not in found.definitions]
 

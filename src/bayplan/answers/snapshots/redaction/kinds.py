@@ -334,6 +334,13 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
         status=fields("phase scheduled running succeeded failed"),
     ),
+    ("scheduling.x-k8s.io", "elasticquotas"): obj(
+        "elasticquota",
+        apiVersion=verbatim,
+        kind=constant("ElasticQuota"),
+        spec=fields(min=amounts, max=amounts),
+        status=fields(used=amounts),
+    ),
     ("kueue.x-k8s.io", "workloads"): obj(
         "workload",
         apiVersion=verbatim,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class DefaultPreemption(Plugin):
     """Preempts pods for an unschedulable pod, and gates it while its victims are being evicted."""
 
     name = NAME
-    arguments = DefaultPreemptionArgs
+    arguments: ClassVar[type[Any] | None] = DefaultPreemptionArgs
 
     def __init__(
         self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
