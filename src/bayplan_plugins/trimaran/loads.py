@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -74,11 +73,6 @@ class Loads:
         self._update()
         return self._known.of(nodes) != 0
 
-    def _report(self) -> CustomObject | None:
-        """The latest report. In a snapshot, its key may have a namespace."""
-        reports: Iterable[CustomObject] = self._feed.objects.values()
-        return next((report for report in reports if report.metadata.name == self._source.key), None)
-
     def _column(self, field: str) -> NodeColumn[np.float64]:
         def value(node: NodeInfo) -> float:
             load = self._nodes.get(node.name)
@@ -92,7 +86,7 @@ class Loads:
         if self._read == self.version:
             return
         self._read = self.version
-        self._nodes, self.end = _content(self._report())
+        self._nodes, self.end = _content(self._feed.get(self._source.key))
         for column in (*self._columns.values(), self._known):
             column.again()
 
@@ -129,7 +123,7 @@ class Loads:
         self._tell_oddities(report)
 
     def _drop_old(self) -> None:
-        _, end = _content(self._report())
+        _, end = _content(self._feed.get(self._source.key))
         if end and self._now() - end > OLD:
             self._feed.remove(self._source.key)
             log.warning(
@@ -143,7 +137,7 @@ class Loads:
         if self._failed:
             return
         self._failed = True
-        known = self._report() is not None
+        known = self._feed.get(self._source.key) is not None
         effect = f"its last ones count until they are {OLD} s old" if known else "plugins have no opinion without them"
         log.warning("%s reports no loads of nodes: %s; %s", self._source.name, reason, effect)
 
