@@ -18,6 +18,7 @@ _PROFILES = "seccompprofiles.v1beta1.security-profiles-operator.x-k8s.io"
 _ANNOTATION = "seccomp.security.alpha.kubernetes.io"
 _ALLOWED = frozenset({"SCMP_ACT_ALLOW", "SCMP_ACT_LOG"})
 _SPEC, _POD = (__name__, "spec"), (__name__, "pod")
+_MOST_KEPT = 20_000
 _SMALL = 2**31 // (MAX_NODE_SCORE + 1)
 Profiles = tuple[str, ...]
 """The keys of profiles: `namespace/name`."""
@@ -94,12 +95,13 @@ class SySched(Plugin):
         """Scale the scores so that the highest one becomes 0, and a score of 0 becomes 100."""
         highest = scores.max(initial=1)
         if highest < _SMALL:  # small integers are divided faster
-            return (MAX_NODE_SCORE - scores.astype(np.int32) * MAX_NODE_SCORE // np.int32(highest)).astype(np.int64)
-        return MAX_NODE_SCORE - scores * MAX_NODE_SCORE // highest
+            scores, highest = scores.astype(np.int32), np.int32(highest)
+        shares: Scores = (scores * MAX_NODE_SCORE // highest).astype(np.int64)
+        return MAX_NODE_SCORE - shares
 
     def _update(self) -> None:
-        """Read the profiles again if they have changed."""
-        if self._version != self._profiles.version:
+        """Read the profiles again if they have changed, or if what is kept has become too much."""
+        if self._version != self._profiles.version or max(len(self._unions), len(self._calls)) > _MOST_KEPT:
             self._version = self._profiles.version
             for kept in (self._calls, self._unions, self._code_of, self._shared):
                 kept.clear()

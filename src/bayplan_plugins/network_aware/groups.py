@@ -23,6 +23,9 @@ PERMISSIONS = (
 )
 
 
+_MOST_KEPT = 10_000
+
+
 class NamespacesArgs(PluginArgs, kw_only=True):
     """Arguments that say in which namespaces the custom resources are, by default `default`."""
 
@@ -76,7 +79,7 @@ class AppGroups:
     def dependencies(self, pod: PodInfo) -> list[Dependency]:
         """Return what the workload of a pod depends on."""
         names = pod.labels.get(GROUP_LABEL, ""), pod.labels.get(WORKLOAD_LABEL, "")
-        if self._read != self.version:
+        if self._read != self.version or len(self._dependencies) > _MOST_KEPT:
             self._read = self.version
             self._dependencies.clear()
         if names not in self._dependencies:
@@ -110,8 +113,8 @@ def costs_of(topology: Mapping[str, Any] | None, weights: str) -> Costs:
         if weight.get("name") != weights:
             continue
         for part in items(weight, "topologyList"):
-            table = tables.get(str(part.get("topologyKey")))
-            for origin in items(part, "originList") if table is not None else ():
+            table = tables.get(str(part.get("topologyKey")), {})  # of another key, which no one reads
+            for origin in items(part, "originList"):
                 costs = {
                     str(each.get("destination")): cost
                     for each in items(origin, "costList")

@@ -52,6 +52,7 @@ from bayplan_plugins.network_aware.groups import (
 
 _MOST_COST = 100
 _SAME_ZONE = 1
+_MOST_KEPT = 10_000
 Place = tuple[str, str]
 """A region and a zone."""
 
@@ -90,10 +91,14 @@ class NetworkOverhead(Plugin):
         self._costs: tuple[int, Costs | None] = (-1, None)
         self._places: list[Place] = []
         self._code_of: dict[Place, int] = {}
-        self._pairs_of = (-1, 0)
-        """Which version of the costs, and how many places, the pairs are of."""
-        self._kept_pairs: dict[int, Scores] = {}
-        """By the most cost that is allowed."""
+        self._kept_of = (-1, 0)
+        """Of which version of the costs, and how many places, the following are."""
+        self._from: list[Mapping[Place, int]] = []
+        """The costs from each place."""
+        self._own: Scores = np.zeros((3, 0), dtype=np.int64)
+        """What one pod means in its own place."""
+        self._kept: dict[tuple[int, int], Scores] = {}
+        """What a pod in a place means in each place, by the most cost that is allowed, and the pod's place."""
         self._there_of: Hashable = None
         """What the following was counted for."""
         self._kept_there: list[tuple[Dependency, Scores]] = []
@@ -129,7 +134,7 @@ class NetworkOverhead(Plugin):
         positions = np.flatnonzero((violated > satisfied) & nodes.live)
         if not len(positions):
             return None
-        index = np.zeros(len(nodes), dtype=np.int64)
+        index = np.zeros(len(nodes), dtype=np.int32)
         index[positions] = np.arange(1, len(positions) + 1)
         numbers = zip(satisfied[positions].tolist(), violated[positions].tolist(), strict=True)
         names = map(nodes.name, positions.tolist())
@@ -146,7 +151,8 @@ class NetworkOverhead(Plugin):
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
         """Return the costs."""
-        return self.overhead(cycle, nodes)[2]
+        costs: Scores = self.overhead(cycle, nodes)[2]
+        return costs
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Return the cost of one node."""
@@ -158,7 +164,8 @@ class NetworkOverhead(Plugin):
             return scores
         lowest, span = scores.min(), int(scores.max()) - int(scores.min())
         share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span or 1)
-        return MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        turned: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        return turned
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """Say where the dependencies are."""
@@ -224,23 +231,25 @@ class NetworkOverhead(Plugin):
             return ()
         found = []
         for dependency, there in self._there(pod, nodes):
-            pairs = self._pairs(costs, dependency.most_cost)
-            found.append(Reach(_labels(pod, dependency), pairs @ there, np.diagonal(pairs, axis1=1, axis2=2)))
+            sums = self._reach(costs, dependency.most_cost, there)
+            found.append(Reach(_labels(pod, dependency), sums, self._own))
         return tuple(found)
 
-    def _pairs(self, costs: Costs, most_cost: int) -> Scores:
-        """Return what a pod in each place (columns) is for a node in each place (rows): shape (3, places, places)."""
+    def _reach(self, costs: Costs, most_cost: int, there: Scores) -> Scores:
+        """Return what pods mean in each place, if so many of them are in each place: shape (3, places)."""
         key = self._topologies.version, len(self._places)
-        if key != self._pairs_of:
-            self._pairs_of = key
-            self._kept_pairs.clear()
-        if most_cost not in self._kept_pairs:
-            rows = []
-            for here in self._places:
-                from_here = costs.of(*here)
-                rows.append([_pair(from_here, most_cost, here, there) for there in self._places])
-            self._kept_pairs[most_cost] = np.array(rows, dtype=np.int64).transpose(2, 0, 1).copy()
-        return self._kept_pairs[most_cost]
+        if key != self._kept_of or len(self._kept) > _MOST_KEPT:
+            self._kept_of, self._from = key, [costs.of(*place) for place in self._places]
+            self._own = np.array([_pair({}, 0, place, place) for place in self._places], dtype=np.int64).T.copy()
+            self._kept.clear()
+        total = np.zeros((3, len(self._places)), dtype=np.int64)
+        for code in np.flatnonzero(there).tolist():
+            if (most_cost, code) not in self._kept:
+                place, starts = self._places[code], zip(self._places, self._from, strict=True)
+                pairs = [_pair(from_here, most_cost, here, place) for here, from_here in starts]
+                self._kept[most_cost, code] = np.array(pairs, dtype=np.int64).T.copy()
+            total += self._kept[most_cost, code] * there[code]
+        return total
 
     def _topology(self) -> Costs | None:
         version, costs = self._costs

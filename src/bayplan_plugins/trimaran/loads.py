@@ -71,7 +71,8 @@ class Loads:
     def known(self, nodes: Nodes) -> Bools:
         """Return which nodes the source knows."""
         self._update()
-        return self._known.of(nodes) != 0
+        known: Bools = self._known.of(nodes) != 0
+        return known
 
     def _column(self, field: str) -> NodeColumn[np.float64]:
         def value(node: NodeInfo) -> float:
@@ -87,7 +88,8 @@ class Loads:
             return
         self._read = self.version
         self._nodes, self.end = _content(self._feed.get(self._source.key))
-        for column in (*self._columns.values(), self._known):
+        self._known.again()
+        for column in self._columns.values():
             column.again()
 
     # The task

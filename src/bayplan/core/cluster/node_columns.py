@@ -71,7 +71,7 @@ class NodeColumn(Generic[N]):
     def _update(self, table: NodeTable) -> None:
         rows: Iterable[int] = self._changes.take(table)
         if self._again is not None:
-            chosen = np.flatnonzero(self._again(self._values[: table.size])).tolist()
+            chosen: list[int] = np.flatnonzero(self._again(self._values[: table.size])).tolist()
             rows, self._again = {*rows, *chosen}, None
         elif self._changes.only_pods and not self._reads_pods:
             return
