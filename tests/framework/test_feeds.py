@@ -49,3 +49,10 @@ def test_where_a_scheduler_runs_changes_go_through_its_sink():
     made.remove("one")
     assert sink.taken == (("one", 2), "one")
     assert made.get("one")["value"] == 1
+
+
+def test_no_api_server_is_asked_for_what_is_fed():
+    handle, made = feed()
+    handle.objects("Node")
+    assert {kind.kind for kind in handle.watched} == {"Node", made.kind.kind}
+    assert {kind.kind for kind in handle.served} == {"Node"}
