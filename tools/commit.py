@@ -21,6 +21,13 @@ class Commit:
     seconds: int
     """When it was committed, in seconds since 1970: the time of everything that is built of it"""
     version: str
+    changed: tuple[str, ...]
+    """The files that aren't as they are committed"""
+
+    @property
+    def revision(self) -> str:
+        """What a build of the tree says of its commit."""
+        return f"{self.id}-changed" if self.changed else self.id
 
 
 def read_commit(root: Path = ROOT) -> Commit:
@@ -31,15 +38,15 @@ def read_commit(root: Path = ROOT) -> Commit:
         raise Problem(f"SOURCE_DATE_EPOCH is {chosen!r}, but has to be whole seconds since 1970")
     with (root / "pyproject.toml").open("rb") as file:
         version = tomllib.load(file)["project"]["version"]
-    return Commit(root, identity, int(chosen), version)
+    changed = output(["git", "status", "--porcelain"], cwd=root).splitlines()
+    return Commit(root, identity, int(chosen), version, tuple(line[3:] for line in changed))
 
 
 def check_release(commit: Commit) -> str:
     """Return the tag of a release: the tree is clean, and the commit has the tag of its version."""
-    changed = output(["git", "status", "--porcelain"], cwd=commit.root).splitlines()
-    if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise Problem(f"the tree isn't clean: {changed[0][3:]}{more} is not committed; commit it or put it away")
+    if commit.changed:
+        more = f" and {len(commit.changed) - 1} more" if len(commit.changed) > 1 else ""
+        raise Problem(f"the tree isn't clean: {commit.changed[0]}{more} is not committed; commit it or put it away")
     tag = f"v{commit.version}"
     tags = output(["git", "tag", "--points-at", "HEAD"], cwd=commit.root).split()
     if tag in tags:

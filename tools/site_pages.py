@@ -47,7 +47,11 @@ _FENCE = re.compile(r"^(`{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the doors and the recipes into the navigation."""
-    recipes = [f"recipes/{path.name}" for path in sorted((ROOT / "docs" / "recipes").glob("*.md"))]
+    list_of_them = (ROOT / "docs" / "recipes" / "README.md").read_text(encoding="utf-8")
+    recipes = [
+        "recipes/README.md",
+        *(f"recipes/{found[1]}" for found in re.finditer(r"\]\((\w[\w-]*\.md)\)", list_of_them)),
+    ]
     names = {"reference": [{door: f"reference/{door}.md"} for door in DOORS], "recipes": recipes}
     config.nav = _expanded(config.nav, names)
     return config

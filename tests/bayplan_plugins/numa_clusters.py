@@ -162,7 +162,7 @@ def _container(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     requests, limits = given.get("requests", given.get("all")), given.get("limits", given.get("all"))
     resources = {key: dict(value) for key, value in (("requests", requests), ("limits", limits)) if value}
     always = {"restartPolicy": "Always"} if given.get("always") else {}
-    return {"name": given.get("name", name), "resources": resources, **always}
+    return {"name": given.get("name", name), "image": "app", "resources": resources, **always}
 
 
 def wanted(name: str = "p", **amounts: str) -> PodInfo:

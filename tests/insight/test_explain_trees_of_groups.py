@@ -1,9 +1,13 @@
 """Questions about the pods of a tree of groups: which level, which group and which pod is in the way."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from bayplan_documents import document
 from tests.support.tables import cases
 
+from bayplan.core.versions import gates_of, with_gangs
 from bayplan.insight import Insight, Snapshot
 
 BETA, ALPHA = "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"
@@ -117,7 +121,33 @@ def test_a_tree_starts_when_there_is_room_for_all_of_its_groups(ends):
     running["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     running["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
     if ends:
-        running["spec"]["activeDeadlineSeconds"] = 10**9
+        running["spec"]["activeDeadlineSeconds"] = 3600
     objects = [node("n1", "3"), running, *job()]
     answer = Insight(Snapshot.of(objects)).when("default/workers-1")
     assert answer.never == (0.0 if ends else 1.0)
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "composite-pod-groups" / "jobset.yaml"
+RACK, ZONE = "topology.example.com/rack", "topology.kubernetes.io/zone"
+
+
+@cases(
+    "cpus, zone",
+    {
+        "room in both zones": ({"a1": 2, "a2": 4, "b1": 6, "b2": 6}, None),
+        "one zone has racks for all jobs": ({"a1": 1, "a2": 5, "b1": 4, "b2": 2}, "b"),
+        "jobs of both zones together": ({"a1": 2, "a2": 3, "b1": 1, "b2": 2}, ""),
+    },
+)
+def test_the_example_of_a_jobset(cpus, zone):
+    """The pods of each Job share a rack, and all of them a zone."""
+    nodes = [node(name, str(cpu), **{ZONE: name[0], RACK: name}) for name, cpu in cpus.items()]
+    asked = Insight(Snapshot.of(nodes), gates=with_gangs(gates_of("1.37")))
+    answer = asked.fit(list(yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))))
+    placed = {each.pod: each.node for each in answer.pods if each.outcome == "placed"}
+    assert answer.fits is (zone != "")
+    assert len(placed) == (0 if zone == "" else 6)
+    jobs = {job: {node for pod, node in placed.items() if f"train-{job}-" in pod} for job in ("learner-0", "worker-0")}
+    assert all(len(racks) == (zone != "") for racks in jobs.values())
+    assert {node[0] for node in placed.values()} <= ({zone} if zone else {"a", "b"})
+    assert len({node[0] for node in placed.values()}) == (zone != "")

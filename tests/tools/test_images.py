@@ -1,12 +1,15 @@
 """Images: what builders are told, what an archive has, and what is said if either is wrong."""
 
 import pytest
+from click.testing import CliRunner
 from released import image_archive, repository
 from tests.support.tables import cases
 from tools.commit import read_commit
 from tools.images.archive import read_image
 from tools.images.builders import Builder, Request, find_builder
-from tools.images.containers import Container
+from tools.images.building import build
+from tools.images.containers import Container, inside
+from tools.images.trial import try_images
 from tools.problems import Problem
 
 LINE = "bayplan: the base image has no Python 3.11.2 or newer with venv: name another one with BASE"
@@ -94,6 +97,18 @@ def test_every_cut_of_an_archive_is_one_line(tmp_path):
             read_image(path)
 
 
+def test_links_of_an_image_lead_to_its_own_places(tmp_path):
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "run").symlink_to("/run")
+    (tmp_path / "run").symlink_to("memory")
+    assert inside(tmp_path, "/var/run/secrets/x") == tmp_path / "memory" / "secrets" / "x"
+    (tmp_path / "memory").symlink_to("/run")
+    (tmp_path / "out").symlink_to("../../etc")
+    for path in ("/var/run/secrets", "/out"):
+        with pytest.raises(Problem, match="the image has no folder"):
+            inside(tmp_path, path)
+
+
 def test_only_restricted_pods_are_run():
     secure = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     pod = {
@@ -105,3 +120,17 @@ def test_only_restricted_pods_are_run():
     secure["readOnlyRootFilesystem"] = False
     with pytest.raises(Problem, match="isn't restricted"):
         Container.of(pod, "i", [])
+
+
+@pytest.mark.parametrize("command", [try_images, build])
+def test_a_machine_that_cannot_build_says_so(command, monkeypatch):
+    """The trial is skipped there, and a build is refused."""
+    monkeypatch.setattr("tools.images.trial.find_builder", lambda _: None)
+    monkeypatch.setattr("tools.images.building.find_builder", lambda _: None)
+    result = CliRunner().invoke(command, [])
+    said = "docker (with its daemon), podman or buildah on the PATH"
+    assert said in result.output
+    assert result.output.count("\n") == 1
+    assert (result.exit_code, result.output.startswith("SKIPPED: ")) == (
+        (0, True) if command is try_images else (1, False)
+    )

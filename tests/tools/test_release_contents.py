@@ -42,13 +42,15 @@ def test_the_bill_of_a_wheel_has_every_locked_library_and_is_the_same_each_time(
 
 def test_the_bill_of_an_image_has_what_is_in_it(tmp_path):
     metadata = {f"opt/{place}/Click-8.dist-info/METADATA": b"Name: Click\nVersion: 8\n\nText" for place in ("a", "b")}
-    image = read_image(image_archive(tmp_path / "i.tar", {**metadata, "var/lib/dpkg/status": DPKG.encode()}))
+    more = {"var/lib/dpkg/status": DPKG.encode(), "opt/a/pyvenv.cfg": b"home = /usr/bin\nversion = 3.11.2\n"}
+    image = read_image(image_archive(tmp_path / "i.tar", {**metadata, **more}))
     text = bill_of_image(image, "i", "1.2.3", 7)
     check_bill(text, "it")
     document = json.loads(text)
     assert document["metadata"]["component"]["bom-ref"] == image.digest
     assert sorted(each["purl"] for each in document["components"]) == [
         "pkg:deb/debian/bash@5.2-1?arch=amd64",
+        "pkg:generic/cpython@3.11.2",
         "pkg:pypi/click@8",
         "pkg:pypi/click@8",
     ]

@@ -40,8 +40,8 @@ class Image:
 
 
 def wanted(path: str) -> bool:
-    """Tell whether a file names a package: of Python, or of Debian."""
-    return path.endswith(".dist-info/METADATA") or path in {"var/lib/dpkg/status", "usr/lib/os-release"}
+    """Tell whether a file names a package: of Python, or of Debian; or which Python runs."""
+    return path.endswith((".dist-info/METADATA", "/pyvenv.cfg")) or path == "var/lib/dpkg/status"
 
 
 def read_image(archive: Path) -> Image:

@@ -47,7 +47,7 @@ class Builder:
             *("--file", "deploy/Dockerfile", "--tag", request.name),
             *("--build-arg", f"SOURCE_DATE_EPOCH={commit.seconds}", "--build-arg", f"LIBRARIES={request.libraries}"),
             *("--label", f"org.opencontainers.image.version={commit.version}"),
-            *("--label", f"org.opencontainers.image.revision={commit.id}"),
+            *("--label", f"org.opencontainers.image.revision={commit.revision}"),
         ]
         if request.base:
             options += ["--build-arg", f"BASE={request.base}"]

@@ -36,7 +36,8 @@ def main() -> None:
     """Compile each module that has been imported and isn't Python's own."""
     for package in packages_of("bayplan"):
         import_all(package)
-    modules = {Path(module.__file__) for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
+    known = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    modules = {Path(file) for file in known if file}
     for file in sorted(modules):
         if file.suffix == ".py" and file.is_relative_to(sys.prefix):
             compile(str(file), doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)

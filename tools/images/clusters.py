@@ -74,7 +74,7 @@ def cluster(folder: Path, *arguments: str) -> Iterator[Cluster]:
         process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603
     try:
         deadline = time.monotonic() + 120
-        while not kubeconfig.exists():
+        while "export KUBECONFIG" not in log.read_text():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Problem(f"the embedded cluster doesn't start: {log.read_text().strip().splitlines()[-1:]}")
             time.sleep(0.05)

@@ -6,13 +6,15 @@ kernel, by unshare, mount, chroot and setpriv, which needs root.
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tools.images.builders import Builder
@@ -20,6 +22,8 @@ from tools.problems import Problem, output
 
 LIMIT = 120
 """How many seconds a container has for what takes a second on a machine with nothing else to do"""
+LINKS = 8
+"""How many links a part of a path may have"""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,11 @@ class Running:
             time.sleep(0.01)
         return time.monotonic() - self.began
 
+    def cpu_seconds(self) -> float:
+        """Return how much CPU it has used so far. With docker and podman, that of the program that waits for it."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def last_line(self) -> str:
         """Return the last line of its log."""
         return (self.log.read_text(encoding="utf-8", errors="replace").strip() or "no output").splitlines()[-1]
@@ -94,19 +103,23 @@ class Running:
 
 def start(builder: Builder, container: Container, log: Path) -> Running:
     """Start a container on the network of this machine."""
-    release: Callable[[], None] = lambda: None  # noqa: E731 - docker and podman remove it themselves
-    if builder.program == "buildah":
-        name = output([*builder.command, "from", "--pull=never", container.image]).strip()
+    if builder.program != "buildah":
+        return Running(_process(_by_options(builder, container), log), log, lambda: None)
+    name = output([*builder.command, "from", "--pull=never", container.image]).strip()
 
-        def release() -> None:
-            subprocess.run([*builder.command, "rm", name], capture_output=True, check=False)  # noqa: S603
+    def release() -> None:
+        subprocess.run([*builder.command, "rm", name], capture_output=True, check=False)  # noqa: S603
 
-        command = _by_kernel(builder, name, container)
-    else:
-        command = _by_options(builder, container)
+    try:
+        return Running(_process(_by_kernel(builder, name, container), log), log, release)
+    except Problem:
+        release()
+        raise
+
+
+def _process(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)  # noqa: S603
-    return Running(process, log, release)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)  # noqa: S603
 
 
 def _by_options(builder: Builder, container: Container) -> list[str]:
@@ -123,26 +136,22 @@ def _by_options(builder: Builder, container: Container) -> list[str]:
 
 def _by_kernel(builder: Builder, name: str, container: Container) -> list[str]:
     root = Path(output([*builder.command, "mount", name]).strip())
-    form = "{{range .OCIv1.Config.Env}}{{println .}}{{end}}"
-    environment = output([*builder.command, "inspect", "--format", form, name]).split("\n")
-    (entry,) = output(
-        [*builder.command, "inspect", "--format", '{{join .OCIv1.Config.Entrypoint " "}}', name]
-    ).splitlines()
+    configuration = json.loads(output([*builder.command, "inspect", name]))["OCIv1"]["config"]
     steps = [f"mount --bind {root} {root}"]
     for path, folder in container.mounts.items():
-        place = root / path.lstrip("/")
+        place = inside(root, path)
         place.mkdir(parents=True, exist_ok=True)
         steps.append(f"mount --bind {shlex.quote(str(folder))} {place}")
         if not _writable(folder, container):
             steps.append(f"mount -o remount,bind,ro {place}")
     for path in container.memory:
-        (root / path.lstrip("/")).mkdir(parents=True, exist_ok=True)
-        steps.append(f"mount -t tmpfs -o size=4m,mode=1777 tmpfs {root}{path}")
-    given = [*filter(None, environment), *(f"{name}={value}" for name, value in container.environment.items())]
+        place = inside(root, path)
+        place.mkdir(parents=True, exist_ok=True)
+        steps.append(f"mount -t tmpfs -o size=4m,mode=1777 tmpfs {place}")
+    given = [*configuration["Env"], *(f"{name}={value}" for name, value in container.environment.items())]
     rights = f"--reuid={container.user} --regid={container.user} --clear-groups --no-new-privs"
-    program = (
-        f"setpriv {rights} --inh-caps=-all --bounding-set=-all {shlex.join([*entry.split(), *container.arguments])}"
-    )
+    rights += " --inh-caps=-all --bounding-set=-all"
+    program = f"setpriv {rights} {shlex.join([*configuration['Entrypoint'], *container.arguments])}"
     steps += [
         f"mount -t proc proc {root}/proc",
         f"mount --rbind /dev {root}/dev",
@@ -150,6 +159,21 @@ def _by_kernel(builder: Builder, name: str, container: Container) -> list[str]:
         f"exec env -i {shlex.join(given)} chroot {root} {program}",
     ]
     return ["unshare", "--mount", "--propagation=private", "sh", "-ec", "\n".join(steps)]
+
+
+def inside(root: Path, path: str) -> Path:
+    """Return where a path of an image is. Its links, such as /var/run, lead to places in the image."""
+    place = root
+    for part in PurePosixPath(path).relative_to("/").parts:
+        place /= part
+        for _ in range(LINKS):
+            if not place.is_symlink():
+                break
+            target = place.readlink()
+            place = root / target.relative_to("/") if target.is_absolute() else place.parent / target
+        if place.is_symlink() or ".." in place.parts:
+            raise Problem(f"the image has no folder {path}: {place} is a link")
+    return place
 
 
 def _writable(folder: Path, container: Container) -> bool:

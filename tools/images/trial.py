@@ -47,7 +47,7 @@ def tier(pod, node):
 )
 @click.option("--base", help="The base to try. Default: Debian, made by debootstrap.")
 @click.option("--mirror", help="Where debootstrap gets Debian's packages. Default: where this machine gets its own.")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep what is made in this folder.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep the base in this folder.")
 def try_images(builder: str | None, base: str | None, mirror: str | None, folder: Path | None) -> None:
     """Build the images and run them, and say how large they are and how fast they start."""
     found = find_builder(builder)
@@ -55,14 +55,13 @@ def try_images(builder: str | None, base: str | None, mirror: str | None, folder
         click.echo(f"SKIPPED: {reason}")
         return
     assert found is not None, "it isn't missing"
+    os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
     with TemporaryDirectory(prefix="bayplan-image-") as temporary:
-        place = (folder or Path(temporary)).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
         if base is None:
-            base = "localhost/bayplan-base"
-            make_base(found, base, place, mirror)
-        _try_all(found, base, place)
+            base, kept = "localhost/bayplan-base", folder or Path(temporary) / "base"
+            kept.mkdir(parents=True, exist_ok=True)
+            make_base(found, base, kept.resolve(), mirror)
+        _try_all(found, base, Path(temporary))
 
 
 def _missing(builder: Builder | None, base: str | None) -> str | None:
@@ -104,14 +103,15 @@ def _try_scheduler(builder: Builder, folder: Path) -> None:
         address = f"https://127.0.0.1:{port}"
         alive = it.container.until(lambda: _answer(f"{address}/healthz") == "ok", "/healthz says ok")
         ready = it.container.until(lambda: _answer(f"{address}/readyz") == "ok", "/readyz says ok")
+        cpu = it.container.cpu_seconds()
         bound = it.container.until(lambda: len(it.cluster.nodes_of(NAME)) == PODS, f"{PODS} pods are bound")
         nodes = set(it.cluster.nodes_of(NAME))
         if "node-0" in nodes or len(nodes) < 2:
             raise Problem(f"the mounted plugin rejects node-0, but pods are on {', '.join(sorted(nodes))}")
         ended = it.container.terminate()
     click.echo(
-        f"scheduler: /healthz after {alive:.2f} s, ready after {ready:.2f} s, {PODS} pods bound after {bound:.2f} s, "
-        f"ended {ended:.2f} s after SIGTERM"
+        f"scheduler: /healthz after {alive:.2f} s, ready after {ready:.2f} s and {cpu:.2f} s of CPU, "
+        f"{PODS} pods bound after {bound:.2f} s, ended {ended:.2f} s after SIGTERM"
     )
 
 
@@ -130,15 +130,14 @@ def _try_shadow(builder: Builder, folder: Path) -> None:
 
 
 def _try_recorder(builder: Builder, folder: Path) -> None:
-    kept, role = _owned(folder / "history"), folder / "insight.yaml"
-    role.write_text(_manifests("--insight"))
+    port, kept = _free_port(), _owned(folder / "history")
     manifests = (ROOT / "deploy" / "recorder.yaml").read_text()
-    image = "localhost/bayplan:history"
-    with running_workload(builder, image, manifests, folder, files=[role], kept=kept) as it:
-        begun = it.container.until(lambda: "recording" in it.container.log.read_text().lower(), "it records")
+    image, arguments = "localhost/bayplan:history", [f"--port={port}"]
+    with running_workload(builder, image, manifests, folder, arguments=arguments, kept=kept) as it:
+        ready = it.container.until(lambda: _answer(f"http://127.0.0.1:{port}/readyz") is not None, "/readyz answers")
         ended = it.container.terminate()
     shown = output([sys.executable, "-m", "bayplan", "history", "show", str(kept / "cluster")])
-    click.echo(f"recorder: records after {begun:.2f} s, ended {ended:.2f} s after SIGTERM; {shown.splitlines()[0]}")
+    click.echo(f"recorder: ready after {ready:.2f} s, ended {ended:.2f} s after SIGTERM; {shown.splitlines()[0]}")
 
 
 def _manifests(*arguments: str) -> str:

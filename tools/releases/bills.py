@@ -44,7 +44,7 @@ def bill_of_wheel(wheel: Path, digest: str, requirements: str, version: str, sec
 
 
 def bill_of_image(image: Image, name: str, version: str, seconds: int) -> str:
-    """Return the bill of an image: the Python libraries and the Debian packages that are in it."""
+    """Return the bill of an image: what is installed in it."""
     root = Component(
         name=name,
         version=version,
@@ -53,7 +53,12 @@ def bill_of_image(image: Image, name: str, version: str, seconds: int) -> str:
         bom_ref=image.digest,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=image.digest.removeprefix("sha256:"))],
     )
-    return _written(root, [*_python_parts(image), *_debian_parts(image)], image.digest, seconds)
+    return _written(root, parts_of_image(image), image.digest, seconds)
+
+
+def parts_of_image(image: Image) -> list[Component]:
+    """Return the Python of an image, its libraries, and Debian's packages."""
+    return [*_interpreters(image), *_python_parts(image), *_debian_parts(image)]
 
 
 def pins(requirements: str) -> list[tuple[str, str, str]]:
@@ -67,6 +72,13 @@ def check_bill(text: str, what: str) -> None:
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if error is not None:
         raise Problem(f"{what} is no bill of materials in the form of CycloneDX 1.6: {str(error).splitlines()[0]}")
+
+
+def _interpreters(image: Image) -> Iterable[Component]:
+    for path, content in image.kept.items():
+        if path.endswith("/pyvenv.cfg") and (match := re.search(rb"^version = (\S+)$", content, re.MULTILINE)):
+            purl = PackageURL("generic", name="cpython", version=match[1].decode())
+            yield Component(name="cpython", version=purl.version, type=ComponentType.PLATFORM, purl=purl, bom_ref=path)
 
 
 def _python_parts(image: Image) -> Iterable[Component]:

@@ -21,7 +21,7 @@ import yaml
 from tools.images.archive import read_image
 from tools.problems import Problem, output
 from tools.releases import krew
-from tools.releases.bills import check_bill, pins
+from tools.releases.bills import check_bill, parts_of_image, pins
 from tools.releases.distributions import build_sources
 from tools.releases.folder import ENVELOPE, KREW, NOTES, STATEMENT, Release, open_release, read
 from tools.releases.provenance import check_envelope, check_statement
@@ -75,9 +75,13 @@ def check_bills(release: Release) -> str:
         place = release.bill(archive)
         text = read(place)
         check_bill(text, str(place))
-        document, digest = json.loads(text), read_image(archive).digest
-        if document["metadata"]["component"]["bom-ref"] != digest:
-            raise Problem(f"{place} is about another image than {archive.name}, whose digest is {digest}")
+        document, image = json.loads(text), read_image(archive)
+        if document["metadata"]["component"]["bom-ref"] != image.digest:
+            raise Problem(f"{place} is about another image than {archive.name}, whose digest is {image.digest}")
+        listed = {each["purl"] for each in document["components"]}
+        there = {str(each.purl) for each in parts_of_image(image)}
+        if listed != there:
+            raise Problem(f"{place} and {archive.name} differ in {min(listed ^ there)}")
         counts.append(f"{len(document['components'])} packages of {archive.name}")
     return f"bills of materials of {', '.join(counts)}"
 

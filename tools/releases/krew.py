@@ -70,7 +70,7 @@ def install(text: str, what: str, archives: Path, folder: Path) -> Path:
         mine = platforms.get(system())
         if mine is None:
             raise Problem(f"{what} has no platform {system()}, but {', '.join(platforms)}")
-        archive, digest, program = archives / Path(mine["uri"]).name, mine["sha256"], mine["bin"]
+        archive, digest, program = archives / Path(mine["uri"]).name, mine["sha256"], str(mine["bin"])
         names = [each["from"] for each in mine["files"]]
     except (yaml.YAMLError, LookupError, TypeError) as error:
         raise Problem(f"{what} is no manifest of krew: {' '.join(str(error).split())}") from None

@@ -254,9 +254,7 @@ class TopologyCache:
             ignored = ", ".join(topology.ignored)
             problem = f"NodeResourceTopology {name}: ignored zones {ignored}; expected names from node-0 to node-63"
         elif self.kind == OVER_RESERVE and not topology.fingerprint:
-            problem = (
-                f"NodeResourceTopology {name} has no fingerprint of the pods that it counts: it is never used again"
-            )
+            problem = f"NodeResourceTopology {name} has no fingerprint of pods: no later version of it is used"
         if problem and self._problems.get(name) != problem:
             log.warning("%s", problem)
         self._problems[name] = problem

@@ -20,8 +20,13 @@ class Hints:
         self._cache = cache
         self._read: dict[int, tuple[Any, Topology]] = {}
 
-    def after_pod_deleted(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
-        """Requeue where a pod leaves that no topology counts: the others are free only when a topology says so."""
+    def after_pod_change(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+        """Requeue a pod that wants less now, and where one leaves that no topology counts.
+
+        What the others had is free only when a topology says so.
+        """
+        if new is not None:
+            return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
         node = old.node_name
         if not node or self._cache.kind == PASSTHROUGH:
             return Hint.SKIP

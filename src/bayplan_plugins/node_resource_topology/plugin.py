@@ -156,9 +156,10 @@ class NodeResourceTopologyMatch(Plugin):
     # Events and explanations
 
     def events(self) -> Iterable[EventHint]:
-        """Register topologies, pods that leave, and nodes that offer more."""
+        """Register topologies, pods that leave or want less, and nodes that offer more."""
         hints = Hints(self.cache)
-        yield EventHint(ClusterEvent("Pod", Action.DELETE), hints.after_pod_deleted)
+        gone = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
+        yield EventHint(ClusterEvent("Pod", gone), hints.after_pod_change)
         yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), hints.after_node_change)
         changed = Action.ADD | Action.UPDATE | Action.DELETE
         yield EventHint(ClusterEvent(TOPOLOGIES, changed), hints.after_topology_change)

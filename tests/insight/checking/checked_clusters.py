@@ -179,7 +179,7 @@ MISTAKES = {
         ],
         "evicts",
         "deployment shop/web",
-        "1 pod would preempt 1 pod: shop/low",
+        "1 pod would preempt 1 pod: shop/low; no other node would take shop/low",
     ),
     "the next rollout": (
         [deployment(replicas=3, pod=APART)],

@@ -1,6 +1,7 @@
 """check finds what users get wrong in manifests, and nothing where nothing is wrong."""
 
 import copy
+import re
 
 import pytest
 from checked_clusters import MISTAKES, MOUNTING, RIGHT, WEB, cluster, deployment, node, spread
@@ -73,16 +74,17 @@ def test_existing_workload_is_rolled_out():
 
 def test_spread_after_the_next_rollout():
     """Old pods count while new ones come, so that the new ones are uneven once the old ones are gone."""
-    (found,) = checked(deployment(replicas=4, pod=spread({"app": "web"}))).findings
+    nodes = Snapshot.of(cluster()[:3])
+    (found,) = checked(deployment(replicas=4, pod=spread({"app": "web"})), snapshot=nodes).findings
     assert (found.rule, found.object) == ("uneven-spread", "deployment shop/web")
-    assert found.message == (
-        "after the next rollout, its pods are spread over topology.kubernetes.io/zone with a skew of 2, and maxSkew is "
-        "1: z2 has 3, z1 has 1"
+    assert re.fullmatch(
+        r"after the next rollout, its pods are spread over topology.kubernetes.io/zone with a skew of 2, and maxSkew "
+        r"is 1: z. has 3, z. has 1; that came of [1-7] of 8 tries, with old pods in other orders",
+        found.message,
     )
     assert "add matchLabelKeys: [pod-template-hash] to the constraint" in found.next
-    assert not checked(
-        deployment(replicas=4, pod=spread({"app": "web"}, matchLabelKeys=["pod-template-hash"]))
-    ).findings
+    keys = spread({"app": "web"}, matchLabelKeys=["pod-template-hash"])
+    assert not checked(deployment(replicas=4, pod=keys), snapshot=nodes).findings
 
 
 def test_next_version_decides_otherwise():
@@ -133,6 +135,11 @@ def test_next_version_decides_otherwise():
 def test_refused_objects_alone_are_bad_input():
     with pytest.raises(QuestionError, match="nodeSelectr"):
         checked(MISTAKES["refused"][0][1])
+
+
+@pytest.mark.parametrize("metadata", ["x", [], 1, True])
+def test_odd_metadata_costs_its_object_only(metadata):
+    assert [each.rule for each in checked(WEB, {**WEB, "metadata": metadata}).findings] == ["refused"]
 
 
 def test_stopped_check_says_so():

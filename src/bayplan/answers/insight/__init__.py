@@ -19,7 +19,7 @@ them, and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
 
 `bayplan.insight` has its public names.
 
-Other packages use `answers`, `asked`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`, `manifests`,
-`namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`, `question_types`,
-`questions`, `recommendations`, `rendering`, `tables`.
+Other packages use `answers`, `asked`, `checking`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`,
+`manifests`, `namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`,
+`question_types`, `questions`, `recommendations`, `rendering`, `tables`.
 """

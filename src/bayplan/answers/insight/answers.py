@@ -55,6 +55,11 @@ class Answer(ABC):
         return {}
 
     @property
+    def next_steps(self) -> Sequence[str]:
+        """What to do next, the best first: changes that were tried, or questions to ask. None if nothing is wrong."""
+        return ()
+
+    @property
     def passes(self) -> bool:
         """Whether what was asked about is as one would like it, so that a command exits with 0, and not with 1."""
         return True

@@ -243,3 +243,15 @@ class NormalizePlacementScores(Protocol):
     """
 
     def normalize_placement_scores(self, gang: Gang, scores: Int64) -> Int64: ...
+
+
+@runtime_checkable
+class PlacementBound(Protocol):
+    """Returns the score, after its conversion, that a placement gets if all members find a node there, and that no
+    placement exceeds in which fewer do; None if that isn't known.
+
+    If all PlacementScore plugins implement it, placements are tried in the order of their bounds, and the others aren't
+    tried any more after one in which all members find a node. The placement that is chosen is the same.
+    """
+
+    def placement_bound(self, gang: Gang, placement: Placement) -> int | None: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework import changes
@@ -63,7 +64,8 @@ class Places:
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(backoff, sort_key)
         self._unschedulable = UnschedulablePods(hints.topics_of, lambda pod: profiles[pod.scheduler_name].flushed)
-        self.groups = RejectionGroups(self._unschedulable, backoff, sort_key, own)
+        order = _order_of_waiting(sort_key_of(next(iter(profiles.values())).sort_key, failures, _waits_since))
+        self.groups = RejectionGroups(self._unschedulable, backoff, order, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
         self._may_group = any(profile.queued_with is not None for profile in profiles.values())
@@ -353,6 +355,15 @@ class Places:
     def _drop_if_empty(self, group: QueuedGroup) -> None:
         if not group.members and not group.attempted and self._queued_groups.get(group.key) is group:
             del self._queued_groups[group.key]
+
+
+def _order_of_waiting(sort_key: Callable[[QueuedPod], Any]) -> Callable[[QueuedPod], Any]:
+    """The order of pods that are rejected for the same reasons, by a sort key with the time since when each waits."""
+    return lambda queued: (sort_key(queued), queued.waits_since and queued.waits_since[1])
+
+
+def _waits_since(queued: QueuedPod) -> float:
+    return queued.queued_at if queued.waits_since is None else queued.waits_since[0]
 
 
 def _asked_about_events(member: QueuedPod) -> bool:

@@ -119,6 +119,11 @@ class GangFit:
         return not self.gang.groups_needed or self.fitting >= self.gang.groups_needed
 
     @property
+    def holds_all(self) -> bool:
+        """Whether all members have a node, also those that the gang doesn't need."""
+        return self.fits and len(self.placed) == len(self.gang.members)
+
+    @property
     def fitting(self) -> int:
         """How many members fit, those on nodes included; of a gang of gangs, how many of these fit."""
         if self.gang.groups_needed:

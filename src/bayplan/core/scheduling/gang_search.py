@@ -23,7 +23,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.framework.extenders import Question
 from bayplan.core.framework.gangs import Gang, Placement
-from bayplan.core.framework.placements import best_placement, generate_placements
+from bayplan.core.framework.placements import best_placement, generate_placements, most_promising_first
 from bayplan.core.framework.profile import Profile
 from bayplan.core.framework.status import PluginError, Status
 from bayplan.core.scheduling.cycle import Options, SchedulingCycle
@@ -84,10 +84,13 @@ class GangSearch:
         if placements is None:
             return (yield from self._fit(gang, within))
         fits: list[GangFit] = []
-        for placement in placements:
+        in_order = most_promising_first(self.profile, gang, placements, self.rng) if len(placements) > 1 else None
+        for placement in in_order or placements:
             fits.append((yield from self._fit(gang, placement)))
             if fits[-1].failed:
                 return fits[-1]
+            if in_order and fits[-1].holds_all and sum(fit.fits for fit in fits) == 1:
+                break
         fitting = [fit for fit in fits if fit.fits]
         if not fitting:
             best = max(fits, key=lambda fit: (fit.fitting, len(fit.placed)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,10 +15,11 @@ from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Quest
 from bayplan.answers.insight.checking import forms
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects, by_level
 from bayplan.answers.insight.checking.mistakes import mistakes
-from bayplan.answers.insight.checking.placing import FIRST_OLD, accepted, found_by_fit, with_nodes
-from bayplan.answers.insight.checking.rollouts import restarted, spreading, stuck, uneven
+from bayplan.answers.insight.checking.placing import FIRST_OLD, accepted, found_by_fit, with_nodes, without_node
+from bayplan.answers.insight.checking.rollouts import restarted, tried
 from bayplan.answers.insight.checking.rules import ERROR, LEVELS
 from bayplan.answers.insight.json_values import fields_of
+from bayplan.answers.insight.limits import Limits
 from bayplan.answers.insight.owners import WORKLOADS, owned_by
 from bayplan.answers.insight.questions.edits import Changes
 from bayplan.answers.insight.questions.explain import Explanation
@@ -48,12 +49,13 @@ class Asked(Protocol):
     snapshot: Snapshot
     gates: FeatureGates
     seed: int
+    limits: Limits
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, progress: Progress = ...) -> Fit:
         """Return whether the pods of objects would be placed."""
 
-    def what_if(self, changes: Changes | None = ..., *, progress: Progress = ...) -> WhatIf:
-        """Return what differs after changes."""
+    def what_if(self, changes: Changes, *, progress: Progress = ...) -> WhatIf:
+        """Return which pods change after changes."""
 
     def changed(self, changes: Changes, *, progress: Progress = ...) -> Asked:
         """Return the cluster after changes."""
@@ -98,6 +100,11 @@ class Check(Answer):
     def forms(self) -> Mapping[str, str]:
         """The forms that pipelines read."""
         return _Forms(self)
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The next step of each finding."""
+        return [f"{each.object}: {each.next}" for each in self.findings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/check.md."""
@@ -198,10 +205,15 @@ class _Checking:
         changes = Changes(objects=list(accepted(self._given, self._fit)))
         after = self._asked.changed(changes, progress=self._progress)
         after.seed += 1  # what is made of templates next gets other names and uids
-        after.move(with_nodes(after.snapshot, self._fit))
-        yield from found_by_fit(self._fit, self._given, lambda owner: self._helped(after, owner))
+        created = after.snapshot
+        after.move(with_nodes(created, self._fit))
+        homeless: Collection[str] = ()
+        if any(pod.victims for pod in self._fit.pods):
+            homeless = without_node(self._asked.what_if(changes, progress=self._progress))
+        yield from found_by_fit(self._fit, self._given, homeless, lambda owner: self._helped(after, owner))
         self._progress("likely mistakes")
         yield from mistakes(after.world, after.snapshot, self._given)
+        after.move(created)  # each try of a restart places the pods anew
         yield from self._restarts(after)
         yield from self._upgrade(after)
 
@@ -214,15 +226,13 @@ class _Checking:
         documents = list(restarted(after.snapshot, self._given, missing))
         if not documents:
             return
-        changes = Changes(objects=documents)
-        rollouts = [each for each in after.what_if(changes, progress=self._progress).rollouts if each.stuck]
-        if not rollouts and not spreading(after.snapshot, self._given):
-            return
-        again = after.changed(changes, progress=self._progress)
-        owners = {each.workload: self._given.called(each.workload) for each in rollouts}
-        helped = {name: (owner and self._helped(again, owner)) or FIRST_OLD for name, owner in owners.items()}
-        yield from stuck(rollouts, self._given, helped)
-        yield from uneven(again.world, again.snapshot, self._given)
+        found = tried(after, documents, self._given, self._progress)
+        if found.stuck:
+            again = after.changed(Changes(objects=documents), progress=self._progress)
+            for owner, rollout in found.stuck.items():
+                step = self._helped(again, owner) or FIRST_OLD
+                yield owner.finding("rollout-stuck", f"after the next change of its template, {rollout}", step)
+        yield from found.uneven()
 
     def _upgrade(self, after: Asked) -> Iterator[Finding]:
         """What the next version of Kubernetes would decide otherwise about the objects."""

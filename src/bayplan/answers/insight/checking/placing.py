@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bayplan.answers.insight.answers import first_line, listed, plural
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
 from bayplan.answers.insight.questions.fit import REFUSED, Fit, PodFit
+from bayplan.answers.insight.questions.what_if import WhatIf
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.snapshots import Snapshot
@@ -21,8 +22,8 @@ _QUOTA = "exceeded quota"
 _WAITS = "not created: the rollout of "
 
 
-def found_by_fit(fit: Fit, given: GivenObjects, helped: Helped) -> Iterator[Finding]:
-    """Yield the findings of an answer of fit about the objects."""
+def found_by_fit(fit: Fit, given: GivenObjects, homeless: Collection[str], helped: Helped) -> Iterator[Finding]:
+    """Yield the findings of an answer of fit about the objects. `homeless`: the pods that would lose their node."""
     for former, latter in given.twice:
         message = f"it is given again{f' in {latter.file}:{latter.line}' if latter.file else ''}, which counts"
         yield former.finding("given-twice", message, "keep one of them, or check one environment at a time")
@@ -35,9 +36,11 @@ def found_by_fit(fit: Fit, given: GivenObjects, helped: Helped) -> Iterator[Find
         yield from _missing(owner, pods, fit, helped)
     for owner, pods in _by_owner([pod for pod in fit.pods if pod.victims], given):
         victims = list(dict.fromkeys(victim for pod in pods for victim in pod.victims))
+        lost = [victim for victim in victims if victim in homeless]
+        after = f"; no other node would take {listed(lost)}" if lost else "; other nodes would take them"
         yield owner.finding(
             "evicts",
-            f"{plural(len(pods), 'pod')} would preempt {plural(len(victims), 'pod')}: {listed(victims)}",
+            f"{plural(len(pods), 'pod')} would preempt {plural(len(victims), 'pod')}: {listed(victims)}{after}",
             "give it a lower priorityClassName, or add room first: bayplan scale-up -f shows how many nodes",
         )
 
@@ -54,6 +57,11 @@ def accepted(given: GivenObjects, fit: Fit) -> Iterator[Mapping[str, Any]]:
             yield document
         elif "replicas" in document["spec"]:
             yield {**document, "spec": {**document["spec"], "replicas": 0}}
+
+
+def without_node(found: WhatIf) -> Collection[str]:
+    """Return the pods that have a node, and would have none after changes."""
+    return {each.pod for each in found.pods if each.states in {("placed", "pending"), ("placed", "absent")}}
 
 
 def with_nodes(snapshot: Snapshot, fit: Fit) -> Snapshot:

@@ -7,17 +7,23 @@ has the manifests.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol
 
-from bayplan.answers.insight.checking.findings import Finding, GivenObjects
+from bayplan.answers.insight.answers import Progress
+from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
+from bayplan.answers.insight.limits import AdditionLimit, Limits
 from bayplan.answers.insight.owners import owned_by
+from bayplan.answers.insight.questions.edits import Changes, edited
 from bayplan.answers.insight.questions.request_changes import template_of, with_template
-from bayplan.answers.insight.questions.rolling_out import RolledOut
+from bayplan.answers.insight.questions.rolling_out import ComingPods, RolledOut
+from bayplan.answers.insight.questions.what_if import carried_out
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
-from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, POD, STATEFUL_SET, Kind
+from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, POD, STATEFUL_SET
 from bayplan.core.api.labels import InvalidSelector
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.capabilities import CountsDomains, PodsByDomain
@@ -44,52 +50,104 @@ def restarted(snapshot: Snapshot, given: GivenObjects, without: Collection[str])
         yield {**with_template(each.kind, applied, changed), **header}
 
 
-def spreading(snapshot: Snapshot, given: GivenObjects) -> bool:
-    """Return whether any workload has constraints that a rollout may leave uneven."""
-    templates = [
-        template_of(each.kind, document) or {}
-        for each in given
-        if each.kind in _ROLLED_OUT and (document := snapshot.document(each.kind, each.key)) is not None
-    ]
-    return any((template.get("spec") or {}).get("topologySpreadConstraints") for template in templates)
+class RestartedCluster(Protocol):
+    """The cluster in which workloads are restarted, as of an `Insight`."""
+
+    world: World
+    snapshot: Snapshot
+    seed: int
+    limits: Limits
 
 
-def stuck(rollouts: Collection[RolledOut], given: GivenObjects, helped: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the rollouts that get stuck. `helped`: by workload, a change with which its pods are placed."""
-    for each in rollouts:
-        owner = given.called(each.workload) if each.stuck else None
-        if owner is not None:
-            yield owner.finding(
-                "rollout-stuck", f"after the next change of its template, {each}", helped[each.workload]
-            )
+@dataclass(slots=True)
+class Restarts:
+    """What restarts led to, which were tried several times: which old pods go first is up to chance.
+
+    `stuck`: the rollouts that got stuck. `spreads`: by workload and topology, how uneven its pods were each time.
+    """
+
+    tries: int
+    stuck: dict[Given, RolledOut] = field(default_factory=dict)
+    spreads: dict[tuple[Given, str], list[tuple[PodsByDomain, PodInfo]]] = field(default_factory=dict)
+
+    def uneven(self) -> Iterator[Finding]:
+        """Yield the constraints that weren't met once the restarted pods had come, each with its worst counts."""
+        for (owner, _), found in self.spreads.items():
+            worst, pod = max(found, key=lambda each: each[0].skew)
+            message = _uneven_text(worst)
+            if len(found) < self.tries:
+                message += f"; that came of {len(found)} of {self.tries} tries, with old pods in other orders"
+            yield owner.finding("uneven-spread", message, _evenly(pod))
 
 
-def uneven(world: World, snapshot: Snapshot, given: GivenObjects) -> Iterator[Finding]:
-    """Yield the constraints that aren't met once the restarted pods have come. The world holds that snapshot."""
+def tried(
+    cluster: RestartedCluster, documents: Sequence[Mapping[str, Any]], given: GivenObjects, progress: Progress
+) -> Restarts:
+    """Try a restart of workloads, several times if their pods are to be spread. May raise Stopped.
+
+    `documents`: the restarted workloads. The cluster is as before afterwards.
+    """
+    world, seed = cluster.world, cluster.seed
+    world.reset()
+    room = AdditionLimit(cluster.limits, progress)
+    edit = edited(world, cluster.snapshot, Changes(objects=documents), seed, room)
+    found = Restarts(_TRIES if any(map(_spreads_pods, documents)) else 1)
+    try:
+        for number in range(found.tries):
+            world.reseed(seed + number)
+            this_time = replace(edit, coming=_in_another_order(edit.coming, number))
+            with carried_out(world, world, cluster.snapshot, this_time, progress) as (rollouts, _):
+                for each in rollouts:
+                    owner = given.called(each.workload)
+                    if each.stuck and owner is not None:
+                        found.stuck.setdefault(owner, each)
+                for owner, spread, pod in _spreads(world, edit.snapshot, given):
+                    found.spreads.setdefault((owner, spread.topology_key), []).append((spread, pod))
+    finally:
+        world.reseed(seed)
+        world.reset()
+    return found
+
+
+_TRIES = 8
+
+
+def _in_another_order(coming: ComingPods, number: int) -> ComingPods:
+    """The same rollouts; from the second try on, the old pods of Deployments go in another order.
+
+    Its controller doesn't say in which order equal pods go.
+    """
+    if not number:
+        return coming
+    shuffled = {
+        name: replace(each, old=Random(number).sample(each.old, len(each.old))) if each.spares else each
+        for name, each in coming.rollouts.items()
+    }
+    return replace(coming, rollouts=shuffled)
+
+
+def _spreads_pods(document: Mapping[str, Any]) -> bool:
+    return bool(document["spec"]["template"]["spec"].get("topologySpreadConstraints"))
+
+
+def _spreads(world: World, snapshot: Snapshot, given: GivenObjects) -> Iterator[tuple[Given, PodsByDomain, PodInfo]]:
+    """The constraints of workloads that aren't met now. The world holds the snapshot."""
     for each in given:
-        if each.kind not in _ROLLED_OUT:
-            continue
-        for spread, pod in _spreads(world, placed_pods(world, snapshot, each.kind, each.key)):
-            if spread.uneven:
-                yield each.finding("uneven-spread", _uneven_text(spread), _evenly(pod))
+        namespace, _, name = each.key.partition("/")
+        pods = world.state.objects[POD]
+        owned = owned_by(snapshot, pods, each.kind, namespace, name) if each.kind in _ROLLED_OUT else []
+        pod = next((pod for pod in owned if pod.node_name and pod.spec.topologySpreadConstraints), None)
+        for spread in () if pod is None else _spreads_of(world, pod):
+            if spread.uneven and pod is not None:
+                yield each, spread, pod
 
 
-def placed_pods(world: World, snapshot: Snapshot, kind: Kind, key: str) -> list[PodInfo]:
-    """Return the pods of a workload that have a node."""
-    namespace, _, name = key.partition("/")
-    found = owned_by(snapshot, world.state.objects[POD], kind, namespace, name)
-    return [pod for pod in found if pod.node_name]
-
-
-def _spreads(world: World, pods: list[PodInfo]) -> Iterator[tuple[PodsByDomain, PodInfo]]:
-    """How the pods of a workload are spread: they have the same constraints."""
-    for pod in pods[:1]:
-        profile = world.profiles.get(pod.scheduler_name)
-        for plugin in profile.at(Point.FILTER) if profile is not None else ():
-            if implements(plugin, CountsDomains):
-                with suppress(InvalidSelector):  # its attempt fails, which is a finding
-                    for spread in plugin.pods_by_domain(pod, world.state.nodes):
-                        yield spread, pod
+def _spreads_of(world: World, pod: PodInfo) -> Iterator[PodsByDomain]:
+    profile = world.profiles.get(pod.scheduler_name)
+    for plugin in profile.at(Point.FILTER) if profile is not None else ():
+        if implements(plugin, CountsDomains):
+            with suppress(InvalidSelector):  # its attempt fails, which is a finding
+                yield from plugin.pods_by_domain(pod, world.state.nodes)
 
 
 def _uneven_text(spread: PodsByDomain) -> str:

@@ -6,7 +6,7 @@ explained in full.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,13 @@ class PendingPods(Answer):
     def count(self) -> int:
         """The number of pending pods."""
         return sum(len(cause.pods) for cause in self.causes)
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The changes that free the most pods, or the first pod of each cause."""
+        freeing = [] if self.freeing is None else [*self.freeing.lines()]
+        examples = [cause.example for cause in self.causes if cause.example is not None]
+        return freeing or [f"{each.pod}: {each.help[0].text}" for each in examples if each.help]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""

@@ -135,12 +135,12 @@ def quota_tree(queues: Sequence[Document], cohorts: Sequence[Document], queue: s
             node.parent.children.append(node)
     own = next((each for each in found if each.name == queue), None)
     path: list[str] = []
-    node = None if own is None else own.parent
-    while node is not None:
-        if node.name in path:
-            raise CohortCycleError(f"cohort {' > '.join([*path[path.index(node.name) :], node.name])} is a cycle")
-        path.append(node.name)
-        node = node.parent
+    above = None if own is None else own.parent
+    while above is not None:
+        if above.name in path:
+            raise CohortCycleError(f"cohort {' > '.join([*path[path.index(above.name) :], above.name])} is a cycle")
+        path.append(above.name)
+        above = above.parent
     return own
 
 

@@ -115,6 +115,11 @@ class When(Answer):
         """Whether the pods start."""
         return self.start.p50 is not None
 
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """What lets them start sooner."""
+        return [*(self.unless.help if self.unless is not None else ()), *(each.change for each in self.sooner)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/when.md."""
         waits_for = [each.pod for each in self.waits]

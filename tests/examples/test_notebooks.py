@@ -1,5 +1,6 @@
-"""The notebook of the examples, run as a script and as an application."""
+"""The notebooks of the examples, run as scripts, and one as an application."""
 
+import re
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "candidate.py"
+NOTEBOOKS = Path(__file__).parents[2] / "examples" / "notebooks"
+NOTEBOOK = NOTEBOOKS / "week_compared.py"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -15,10 +17,30 @@ def _marimo():
     pytest.importorskip("marimo", reason="the notebook needs marimo: pip install marimo")
 
 
-def test_it_runs_as_a_script():
-    done = subprocess.run([sys.executable, NOTEBOOK], check=False, capture_output=True, text=True)
+def printed(name):
+    """What a notebook prints as a script."""
+    done = subprocess.run([sys.executable, NOTEBOOKS / name], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    now, candidate, *notes = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_a_policy_is_swept():
+    lines = printed("policy_swept.py")
+    found = [re.fullmatch(r"(.*): ([\d.]+) node-hours, \d+ evictions", line) for line in lines]
+    hours = {match[1]: float(match[2]) for match in found if match}
+    assert hours.keys() == {"now", "Fuller.weight=1", "Fuller.weight=20"}, lines
+    assert hours["Fuller.weight=20"] < hours["now"]
+
+
+def test_a_night_is_replayed():
+    first, second = printed("night_replayed.py")
+    assert re.fullmatch(r"\d+ decisions, [1-9]\d* evictions, first difference: None", first)
+    same, asked = map(int, re.findall(r"\d+", second))
+    assert 0 < same <= asked
+
+
+def test_a_week_is_compared():
+    now, candidate, *notes = printed("week_compared.py")
     assert now.startswith("now: ")
     assert candidate.startswith("candidate: ")
     assert "note: the history is synthetic: its arrivals are made up" in notes
