@@ -168,11 +168,15 @@ class NetworkOverhead(Plugin):
         return turned
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """Say where the dependencies are."""
-        if node is None:
+        """Say how many dependencies are too far."""
+        if node is None or self.name not in cycle.data:
             return None
+        satisfied, violated, _ = self._overhead_at(cycle, node)
         selectors = sorted({each.selector for each in self._groups.dependencies(pod)})
-        text = f"pods of {', '.join(selectors)} are too far from {node.labels.get(ZONE) or node.name}"
+        place = node.labels.get(ZONE) or node.name
+        text = (
+            f"of the pods of {', '.join(selectors)}, {violated} are too far from {place}, and {satisfied} near enough"
+        )
         return Details(text, kind=self.name)
 
     def events(self) -> Iterable[EventHint]:

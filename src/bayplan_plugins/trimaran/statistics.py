@@ -16,7 +16,7 @@ MEBI = 1 / 1024 / 1024
 """Upstream counts memory in MiB."""
 _TINY = 1e-300
 _STEPS = 5000
-_ENOUGH = 1e-12
+_ENOUGH = 1e-10
 _SHIFT = 8
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
