@@ -47,6 +47,10 @@ class Demand:
         each = tuple((wanted.kind, tuple(sorted(wanted.amounts.items()))) for wanted in self.containers)
         return self.guaranteed, self.checked, each, tuple(sorted(self.whole.items()))
 
+    def takes(self, resource: str) -> bool:
+        """Return whether a container takes what it requests of a resource from its zone, and doesn't share it."""
+        return self.guaranteed or not is_affine(resource)
+
     def pinned(self, resources: Collection[str]) -> Iterable[tuple[Wanted, Amounts]]:
         """Yield the containers that hold resources of a zone for themselves while the pod runs, with these resources.
 
@@ -98,10 +102,9 @@ def lacking(
     `left`: what the zone has of a resource.
     """
     found: dict[str, int | None] = {}
-    for resource, amount in sorted(request.items()):
+    for resource, amount in request.items():
         has = left(resource)
-        shared = not demand.guaranteed and is_affine(resource)
-        if amount <= 0 or (has is not None and (shared or has >= amount)):
+        if amount <= 0 or (has is not None and (has >= amount or not demand.takes(resource))):
             continue
         if has is not None or not is_host_level(resource) or resource in topology.resources:
             found[resource] = has

@@ -46,7 +46,7 @@ def _told(found: dict[str, int | None], request: Amounts, number: int) -> str:
     """Say what a zone lacks; "" if it lacks nothing."""
     each = [
         f"no {name}" if has is None else f"{amount_text(name, has)} of {amount_text(name, request[name])} {name}"
-        for name, has in found.items()
+        for name, has in sorted(found.items())
     ]
     return f"node-{number} has {', '.join(each)}" if each else ""
 

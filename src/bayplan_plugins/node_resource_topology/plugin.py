@@ -26,10 +26,12 @@ from bayplan.plugin import (
     Rejections,
     Status,
 )
-from bayplan_plugins.node_resource_topology import least_numa, strategies, zones
+from bayplan_plugins.node_resource_topology import least_numa, one_node, strategies, zones
 from bayplan_plugins.node_resource_topology.arguments import (
     ENABLED,
+    LEAST_ALLOCATED,
     LEAST_NUMA_NODES,
+    MOST_ALLOCATED,
     NodeResourceTopologyMatchArgs,
 )
 from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, PASSTHROUGH, CacheOf, TopologyCache
@@ -40,6 +42,7 @@ from bayplan_plugins.node_resource_topology.explaining import details
 from bayplan_plugins.node_resource_topology.hints import Hints
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
+_SIMPLE = {MOST_ALLOCATED, LEAST_ALLOCATED}
 _DEFAULT_ARGUMENTS = NodeResourceTopologyMatchArgs()
 
 
@@ -65,6 +68,8 @@ class NodeResourceTopologyMatch(Plugin):
             self._evictions = Evictions(self.cache)
         self._strategy = strategies.STRATEGIES.get(args.scoringStrategy.type)
         self._least_numa = args.scoringStrategy.type == LEAST_NUMA_NODES
+        self._of_one = args.scoringStrategy.type if args.scoringStrategy.type in _SIMPLE else None
+        """The strategy, if it has a form for one node."""
         self._weights = args.weights()
         self.reads_pods = self.cache.kind != PASSTHROUGH
 
@@ -93,6 +98,14 @@ class NodeResourceTopologyMatch(Plugin):
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Reject one node."""
+        if node.changes is None:
+            topology, name = self.cache.topology(node.name), node.name
+            if not self.cache.fresh(name):
+                return zones.STATUSES[zones.STALE - 1]
+            if topology is None:
+                return None
+            code = one_node.rejection(topology, self.cache.left(name, topology), demand_of(pod), node)
+            return zones.STATUSES[code - 1] if code else None
         found = self.filter_nodes(cycle, pod, node.alone)
         code = 0 if found is None else found.index.item(0)
         return found.statuses[code - 1] if found is not None and code else None
@@ -136,7 +149,14 @@ class NodeResourceTopologyMatch(Plugin):
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Score one node."""
-        return self.score_nodes(cycle, pod, node.alone).item(0)
+        demand, name, topology = demand_of(pod), node.name, self.cache.topology(node.name)
+        if not demand.guaranteed:
+            return MAX_NODE_SCORE
+        if self._of_one is None or node.changes is not None:
+            return self.score_nodes(cycle, pod, node.alone).item(0)
+        if topology is None or not self.cache.fresh(name):
+            return 0
+        return one_node.score(topology, self.cache.left(name, topology), demand, self._of_one, self._weights)
 
     # What was placed here
 

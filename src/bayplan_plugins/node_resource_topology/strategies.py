@@ -62,7 +62,7 @@ def _weighted(view: ZonesView, request: Amounts, weights: Weights, score: Callab
         if has is None:
             continue
         fits = (has > 0) & (has >= amount)
-        each = score(_units(resource, amount), _all_units(resource, has))
+        each = score(units(resource, amount), _all_units(resource, has))
         total += np.where(fits, each, 0) * weight
     return total // max(weight_sum, 1)
 
@@ -76,7 +76,7 @@ def balanced_allocation(view: ZonesView, request: Amounts, weights: Weights) -> 
         fraction = np.ones_like(fits, dtype=np.float64)
         if has is not None:
             units = _all_units(resource, np.maximum(has, 0))
-            np.divide(_units(resource, amount), units, out=fraction, where=units > 0)
+            np.divide(units(resource, amount), units, out=fraction, where=units > 0)
         fits &= fraction <= 1
         fractions.append(fraction)
     if len(fractions) < 2:
@@ -94,7 +94,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 
-def _units(resource: str, amount: int) -> int:
+def units(resource: str, amount: int) -> int:
     """Return an amount in whole units, rounded up, as upstream's scores count: 1500 millicores are 2."""
     return -(-amount // 1000) if resource == "cpu" else amount
 
