@@ -369,11 +369,7 @@ def test_weights_count():
 
 @pytest.mark.parametrize("args", [{}, {"cacheResyncPeriodSeconds": 5}, {"discardReservedNodes": True}], ids=str)
 def test_the_contract_holds(args):
-    class Configured(NodeResourceTopologyMatch):
-        def __init__(self, handle):
-            super().__init__(handle, NodeResourceTopologyMatchArgs(**args))
-
-    Configured.arguments = None
     documents = [topology("a", [FULL, ROOMY]), topology("b", [FULL, FULL], CONTAINER_LEVEL)]
     objects = [make_node("a"), make_node("b"), *[(TOPOLOGIES, document) for document in documents]]
-    check_contract(Configured, objects=objects, pods=[guaranteed(), pod("q", {"requests": {"cpu": "1"}})])
+    pods = [guaranteed(), pod("q", {"requests": {"cpu": "1"}})]
+    check_contract(NodeResourceTopologyMatch, args, objects=objects, pods=pods, examples=8)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from importlib.resources import files
 from typing import Any, ClassVar
 
 import numpy as np
-import yaml
 
 from bayplan.plugin import (
     MAX_NODE_SCORE,
@@ -26,6 +24,7 @@ from bayplan.plugin import (
     Rejections,
     Status,
 )
+from bayplan_plugins.definitions import definition
 from bayplan_plugins.node_resource_topology import least_numa, one_node, strategies, zones
 from bayplan_plugins.node_resource_topology.arguments import (
     ENABLED,
@@ -76,7 +75,7 @@ class NodeResourceTopologyMatch(Plugin):
     @classmethod
     def definitions(cls) -> Iterable[Mapping[str, Any]]:
         """Return the definition of NodeResourceTopologies."""
-        return (yaml.safe_load((files(__package__) / "definition.yaml").read_text(encoding="utf-8")),)
+        return (definition("noderesourcetopologies"),)
 
     # Filter
 

@@ -75,8 +75,8 @@ def balanced_allocation(view: ZonesView, request: Amounts, weights: Weights) -> 
         has = view.available(resource)
         fraction = np.ones_like(fits, dtype=np.float64)
         if has is not None:
-            units = _all_units(resource, np.maximum(has, 0))
-            np.divide(units(resource, amount), units, out=fraction, where=units > 0)
+            whole = _all_units(resource, np.maximum(has, 0))
+            np.divide(units(resource, amount), whole, out=fraction, where=whole > 0)
         fits &= fraction <= 1
         fractions.append(fraction)
     if len(fractions) < 2:
