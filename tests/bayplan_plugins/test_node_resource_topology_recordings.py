@@ -1,7 +1,8 @@
 """NodeResourceTopologyMatch: what upstream's plugin said of random clusters.
 
-Recorded from scheduler-plugins' master of August 2026 on Kubernetes 1.35.4: the reasons of Filter for each node, before and
-after the evictions of victims, and the scores of all strategies. A line is a cluster with its topologies and the pods.
+Recorded from scheduler-plugins' master of August 2026 on Kubernetes 1.35.4: the reasons of Filter for each node, before
+and after the evictions of victims, and the scores of all strategies; negative ones count as 0. A line is a cluster with
+its topologies and the pods.
 """
 
 import gzip
@@ -16,7 +17,11 @@ from bayplan.core.api.objects import convert
 from bayplan.testing import make_pod
 
 RECORDING = Path(__file__).parent / "recordings" / "node_resource_topology.jsonl.gz"
-KINDS = {"OverReserve": {"cacheResyncPeriodSeconds": 5}, "DiscardReserved": {"discardReservedNodes": True}, "Passthrough": {}}
+KINDS = {
+    "OverReserve": {"cacheResyncPeriodSeconds": 5},
+    "DiscardReserved": {"discardReservedNodes": True},
+    "Passthrough": {},
+}
 
 
 def recorded():

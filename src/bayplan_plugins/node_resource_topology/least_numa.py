@@ -145,4 +145,4 @@ class ZoneGroup:
 def normalized(needed: Int64, nearest: Bool, most: Int64) -> Int64:
     """Return the scores of nodes where that many zones are needed. `most`: the most that the node can combine."""
     step = MAX_NODE_SCORE // most
-    return MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0)
+    return np.maximum(MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0), 0)
