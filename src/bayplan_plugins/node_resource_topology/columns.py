@@ -23,7 +23,7 @@ NO_COST = 255
 """The distance to a zone that is not known: the largest one of the ACPI tables."""
 
 
-class Known(Protocol):
+class KnownZones(Protocol):
     """What the columns show: a cache."""
 
     @property
@@ -47,7 +47,7 @@ class Known(Protocol):
 class ZoneColumns:
     """What a cache knows, by row of the node table. `NodeColumns` keeps it up to date."""
 
-    def __init__(self, cache: Known) -> None:
+    def __init__(self, cache: KnownZones) -> None:
         self._cache = cache
         self._shown: dict[int, Topology] = {}
         """By row: the topology that the arrays have."""

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from bayplan.plugin import Details, NodeInfo, amount_text
 from bayplan_plugins.node_resource_topology.cache import DISCARD, TopologyCache
 from bayplan_plugins.node_resource_topology.columns import ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand, lacking
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand, lacking
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
 _SHOWN = 8
 """How many zones are told of a node."""
 
 
-def details(cache: TopologyCache, demand: Demand, node: NodeInfo) -> Details | None:
+def details(cache: TopologyCache, demand: ZoneDemand, node: NodeInfo) -> Details | None:
     """Say what each zone lacks, or why the topology of the node doesn't count."""
     name = node.name
     if not cache.fresh(name):

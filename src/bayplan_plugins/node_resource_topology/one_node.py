@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from bayplan.plugin import MAX_NODE_SCORE, NodeInfo
 from bayplan_plugins.node_resource_topology.arguments import LEAST_ALLOCATED
-from bayplan_plugins.node_resource_topology.demand import Demand, lacking
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand, lacking
 from bayplan_plugins.node_resource_topology.strategies import units
 from bayplan_plugins.node_resource_topology.topologies import Amounts, Topology
 from bayplan_plugins.node_resource_topology.zones import CODES, ON_EVERY_NODE, POD
@@ -18,7 +18,7 @@ Left = Sequence[Mapping[str, int]]
 """What each zone of the node has left."""
 
 
-def rejection(topology: Topology, left: Left, demand: Demand, node: NodeInfo) -> int:
+def rejection(topology: Topology, left: Left, demand: ZoneDemand, node: NodeInfo) -> int:
     """Return the code of the reason why a pod can't use a node, as of `zones.align`; 0 if it can."""
     if not topology.single:
         return 0
@@ -38,7 +38,7 @@ def rejection(topology: Topology, left: Left, demand: Demand, node: NodeInfo) ->
     return 0
 
 
-def _first(topology: Topology, left: Left, request: Amounts, demand: Demand, node: NodeInfo) -> int | None:
+def _first(topology: Topology, left: Left, request: Amounts, demand: ZoneDemand, node: NodeInfo) -> int | None:
     """Return the first zone that has enough for a request."""
     for resource, amount in request.items():
         if amount > 0 and resource not in ON_EVERY_NODE and node.allocatable_of(resource) <= 0:
@@ -49,7 +49,7 @@ def _first(topology: Topology, left: Left, request: Amounts, demand: Demand, nod
     return None
 
 
-def score(topology: Topology, left: Left, demand: Demand, strategy: str, weights: Mapping[str, int]) -> int:
+def score(topology: Topology, left: Left, demand: ZoneDemand, strategy: str, weights: Mapping[str, int]) -> int:
     """Return the score of a node by MostAllocated or LeastAllocated."""
     if not topology.single:
         return 0

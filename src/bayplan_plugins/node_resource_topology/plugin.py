@@ -35,10 +35,10 @@ from bayplan_plugins.node_resource_topology.arguments import (
 )
 from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, PASSTHROUGH, CacheOf, TopologyCache
 from bayplan_plugins.node_resource_topology.columns import Int64, ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand, demand_of
-from bayplan_plugins.node_resource_topology.evictions import Evictions
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand, demand_of
+from bayplan_plugins.node_resource_topology.evictions import ZoneEvictions
 from bayplan_plugins.node_resource_topology.explaining import details
-from bayplan_plugins.node_resource_topology.hints import Hints
+from bayplan_plugins.node_resource_topology.hints import ZoneHints
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
 _SIMPLE = {MOST_ALLOCATED, LEAST_ALLOCATED}
@@ -64,7 +64,7 @@ class NodeResourceTopologyMatch(Plugin):
         self.cache.own(scheduler_name)
         self._evictions = None
         if args.preemptionMode == ENABLED and self.cache.kind == OVER_RESERVE:
-            self._evictions = Evictions(self.cache)
+            self._evictions = ZoneEvictions(self.cache)
         self._strategy = strategies.STRATEGIES.get(args.scoringStrategy.type)
         self._least_numa = args.scoringStrategy.type == LEAST_NUMA_NODES
         self._of_one = args.scoringStrategy.type if args.scoringStrategy.type in _SIMPLE else None
@@ -110,7 +110,7 @@ class NodeResourceTopologyMatch(Plugin):
         return found.statuses[code - 1] if found is not None and code else None
 
     def _after_evictions(
-        self, evictions: Evictions, view: ZonesView, demand: Demand, found: Rejections | None
+        self, evictions: ZoneEvictions, view: ZonesView, demand: ZoneDemand, found: Rejections | None
     ) -> Rejections | None:
         """Look again at the nodes of a preemption, with what its victims would give back."""
         codes = np.zeros(len(view.nodes), dtype=np.int32) if found is None else found.index.copy()
@@ -176,7 +176,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register topologies, pods that leave or want less, and nodes that offer more."""
-        hints = Hints(self.cache)
+        hints = ZoneHints(self.cache)
         gone = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         yield EventHint(ClusterEvent("Pod", gone), hints.after_pod_change)
         yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), hints.after_node_change)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayplan.plugin import MAX_NODE_SCORE
 from bayplan_plugins.node_resource_topology.arguments import BALANCED_ALLOCATION, LEAST_ALLOCATED, MOST_ALLOCATED
 from bayplan_plugins.node_resource_topology.columns import Int64, ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
 Weights = Mapping[str, int]
@@ -23,7 +23,7 @@ Strategy = Callable[[ZonesView, Amounts, Weights], Int64]
 _HIGHEST = 2**62
 
 
-def scores(view: ZonesView, demand: Demand, strategy: Strategy, weights: Weights) -> Int64:
+def scores(view: ZonesView, demand: ZoneDemand, strategy: Strategy, weights: Weights) -> Int64:
     """Return the scores of nodes; 0 for those whose kubelet doesn't need one zone, or that aren't known."""
     total = np.zeros(len(view.nodes), dtype=np.int64)
     relevant = view.known & view.single & view.fresh

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayplan.plugin import Rejections, Status
 from bayplan_plugins.node_resource_topology.columns import Bool, Int64, ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand, Wanted, is_affine, is_host_level
+from bayplan_plugins.node_resource_topology.demand import ContainerDemand, ZoneDemand, is_affine, is_host_level
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
 INVALID = "invalid node topology data"
@@ -29,7 +29,7 @@ STALE, POD, CODES = 1, 2, {"init": 3, "sidecar": 4, "app": 5}
 Available = Callable[[str], Int64 | None]
 
 
-def rejections(view: ZonesView, demand: Demand, available: Available | None = None) -> Rejections | None:
+def rejections(view: ZonesView, demand: ZoneDemand, available: Available | None = None) -> Rejections | None:
     """Return which nodes a pod can't use. `available`: what the zones have left, if not what the view says."""
     codes = np.where(view.fresh, 0, STALE).astype(np.int32)
     relevant = view.known & view.single & view.fresh
@@ -65,7 +65,7 @@ def fits(view: ZonesView, request: Amounts, available: Available, *, guaranteed:
     return zones
 
 
-def align(view: ZonesView, demand: Demand, available: Available) -> Int64:
+def align(view: ZonesView, demand: ZoneDemand, available: Available) -> Int64:
     """Return a code for each node: of the first container that fits into no zone; 0 if all of them fit."""
     codes = np.zeros(len(view.nodes), dtype=np.int64)
     taken: dict[str, Int64] = {}
@@ -82,7 +82,7 @@ def align(view: ZonesView, demand: Demand, available: Available) -> Int64:
     return codes
 
 
-def _take(wanted: Wanted, zone: Int64, left: Available, taken: dict[str, Int64], demand: Demand) -> None:
+def _take(wanted: ContainerDemand, zone: Int64, left: Available, taken: dict[str, Int64], demand: ZoneDemand) -> None:
     """Take what a container requests from the zone that it gets on each node."""
     nodes = np.arange(len(zone))
     for resource, amount in wanted.amounts.items():
