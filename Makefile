@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # tests/conftest.py says how many processes `auto` is.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
+.PHONY: help install demo test test-apiserver test-shadow test-truth test-when test-e2e soak lint format conformance perf performance examples svg site site-version screenshots dist dist-twice image test-image binary release release-check clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -93,8 +93,61 @@ examples: install ## Run the tests of the examples
 svg: install ## Create docs/demo.svg, the picture in the README, from a demo
 	$(BIN)/bayplan demo --save-svg docs/demo.svg
 
+# The site has an environment of its own, from requirements/site.txt.
+SITE_VENV := .venv-site
+
+$(SITE_VENV)/.installed: requirements/site.txt
+	@"$(PYTHON)" -m venv --clear $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement requirements/site.txt
+	@touch $@
+
+PICTURES := PYTHONPATH=.:tests/ui $(BIN)/python tools/site_screenshots.py
+MKDOCS := NO_MKDOCS_2_WARNING=1 SITE_SCREENSHOTS=build/screenshots $(SITE_VENV)/bin
+
+site: install $(SITE_VENV)/.installed ## Build the documentation site in build/site, with new screenshots, and check it
+	@rm -rf build/site build/screenshots
+	@$(PICTURES) build/screenshots
+	@$(MKDOCS)/mkdocs build --quiet
+	@PYTHONPATH=.:tests/ui $(BIN)/python tools/site_check.py build/site
+
+site-version: site ## Add the site as VERSION to the local branch SITE_BRANCH, which can be published; SITE_URL=... is where
+	@test -n "$(VERSION)" || { echo "Name the version, such as make site-version VERSION=0.2" >&2; exit 1; }
+	@SITE_VERSIONS=mike PATH="$(CURDIR)/$(SITE_VENV)/bin:$$PATH" $(MKDOCS)/mike deploy --branch $(or $(SITE_BRANCH),gh-pages) --update-aliases $(VERSION) latest
+
+screenshots: install ## Renew the pictures of the page in docs/images
+	@$(PICTURES) docs/images
+
 dist: install ## Build the wheel and the source archive in dist/
 	$(BIN)/python -m build --no-isolation
 
+dist-twice: install ## Build the wheel and the source archive of the commit twice, and compare their bytes
+	@$(BIN)/python -m tools.releases dist-twice
+
+# Parameters of the next targets, which nothing in the tree knows: BUILDER='buildah --storage-driver vfs', BASE=python:3.13-slim,
+# REGISTRY, TAG, LIBRARIES=history for `bayplan record`, PYTHONS='python3.11 python3.13' for the binary, URL where a
+# release will be, SOURCE of the commit, BUILDER_ID, and KEY to sign with, or to check a signature with.
+option = $(if $(2),$(1) '$(2)')
+
+image: install ## Build an image with docker, podman or buildah: BASE, REGISTRY, TAG, LIBRARIES, BUILDER, PUSH=yes
+	@$(BIN)/python -m tools.images build $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
+		$(call option,--registry,$(REGISTRY)) $(call option,--tag,$(TAG)) $(call option,--libraries,$(LIBRARIES)) \
+		$(if $(PUSH),--push)
+
+test-image: install ## Build the images on a base made here, run them as the manifests say; needs root and Debian
+	@$(BIN)/python -m tools.images try $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
+		$(call option,--mirror,$(MIRROR))
+
+binary: install ## Write `bayplan` as one file in dist/, for the Pythons PYTHONS
+	@$(BIN)/python -m tools.releases binary $(foreach python,$(PYTHONS),--python $(python))
+
+release: install ## Make a release of a tagged commit: KEY, URL, SOURCE, BASE, BUILDER, BUILDER_ID, ARGS
+	@$(BIN)/python -m tools.releases make $(call option,--builder,$(BUILDER)) $(call option,--base,$(BASE)) \
+		$(call option,--url,$(URL)) $(call option,--source,$(SOURCE)) $(call option,--builder-id,$(BUILDER_ID)) \
+		$(call option,--key,$(KEY)) $(foreach python,$(PYTHONS),--python $(python)) $(ARGS)
+
+release-check: install ## Check the release in DIR as somebody does who has only that: DIR, KEY
+	@test -n "$(DIR)" || { echo "Name the folder of the release: make release-check DIR=dist/release-v1.2.3" >&2; exit 1; }
+	@$(BIN)/python -m tools.releases check '$(DIR)' $(call option,--key,$(KEY))
+
 clean: ## Remove .venv and all caches
-	rm -rf $(VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(SITE_VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

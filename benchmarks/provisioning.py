@@ -33,6 +33,9 @@ from bayplan_devcluster.in_memory import InMemoryClient
 
 DEFINITION = Path(__file__).parents[1] / "deploy" / "provisioningrequest-crd.yaml"
 SCHEDULER = "default-scheduler"
+PODS_PER_SECOND = 50
+ENDING = 100
+"""On how many nodes pods end."""
 SIZES = {"small": "1", "large": "3"}
 """The templates, and the cpu of their pods."""
 
@@ -56,13 +59,13 @@ def spec_of(cpu: str) -> dict[str, Any]:
     return {"containers": [container], "schedulerName": SCHEDULER}
 
 
-def pod(number: int) -> dict[str, Any]:
-    """A pod that takes half of a node."""
-    spec = {**spec_of("2"), "nodeName": f"n-{number}"}
+def pod(number: int, cpu: str = "2", name: str = "") -> dict[str, Any]:
+    """A pod on a node, by default one that takes half of it."""
+    spec = {**spec_of(cpu), "nodeName": f"n-{number}"}
     return {
         "apiVersion": "v1",
         "kind": POD.kind,
-        "metadata": {"name": f"p-{number}", "namespace": "default"},
+        "metadata": {"name": name or f"p-{number}", "namespace": "default"},
         "spec": spec,
     }
 
@@ -112,6 +115,21 @@ async def running(client: InMemoryClient) -> AsyncIterator[Scheduler]:
             stop.set()
 
 
+async def end_pods(client: InMemoryClient, scheduler: Scheduler, seconds: float, cpu: str, leaves: str) -> None:
+    """Let pods of a size end, and other ones take their room."""
+    decisions, before, ended = scheduler.decisions, time.process_time(), 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        number = ended % ENDING if cpu != "2" else 0
+        load(client.server, pod(number, cpu, f"ends-{ended}"))
+        await asyncio.sleep(1 / PODS_PER_SECOND)
+        await client.delete(POD, f"ends-{ended}", "default", grace_period_seconds=0)
+        ended += 1
+    share = (time.process_time() - before) / seconds
+    decided = scheduler.decisions - decisions
+    print(f"{ended / seconds:.0f} pods a second end, which leaves {leaves}: {share:.2%} of a core, {decided} decisions")
+
+
 async def measure(nodes: int, requests: int, seconds: float, rounds: int) -> None:
     """Measure, and print the figures."""
     objects = [yaml.safe_load(DEFINITION.read_text(encoding="utf-8")), *map(template, SIZES)]
@@ -130,6 +148,9 @@ async def measure(nodes: int, requests: int, seconds: float, rounds: int) -> Non
             await asyncio.sleep(seconds)
             share = (time.process_time() - before) / seconds
             print(f"nothing changes: {share:.2%} of a core, {scheduler.decisions - decisions} decisions", flush=True)
+            await end_pods(client, scheduler, seconds, "0.5", "room for no pod of a request")
+            await client.delete(POD, "p-0", "default", grace_period_seconds=0)
+            await end_pods(client, scheduler, seconds, "2", "room for one of the four pods of a request")
             for count in (8, 100):
                 for size, expected in (("small", "True"), ("large", "False")):
                     costs = []

@@ -6,6 +6,7 @@ from bayplan.foundations.lazy import lazily
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer, QuestionError, Stopped
+    from bayplan.answers.insight.checking.check import Check
     from bayplan.answers.insight.foresight import Foresight
     from bayplan.answers.insight.insight import Insight
     from bayplan.answers.insight.limits import LimitError, Limits
@@ -32,6 +33,7 @@ __all__ = [
     "Balance",
     "Capacity",
     "Changes",
+    "Check",
     "Difference",
     "Drain",
     "Explanation",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from bayplan.core.api import field_errors
-from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.core.api.coscheduling import (
+    ELASTIC_QUOTAS,
+    LIGHTWEIGHT_LABEL,
+    MIN_AVAILABLE_LABEL,
+    POD_GROUP_LABEL,
+    POD_GROUPS,
+)
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
-from bayplan.core.cluster.node_columns import NodeColumns
+from bayplan.core.cluster.node_columns import NodeColumn, NodeColumns, pods_with
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
@@ -16,6 +22,7 @@ from bayplan.core.cluster.pod_groups import Members, PodsByGroup
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.core.framework.feeds import Feed
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
     PLACED_WITH,
@@ -92,6 +99,7 @@ from bayplan.core.plugins.default_preemption.plugin import DefaultPreemption
 
 __all__ = [
     "ALL_EVENTS",
+    "ELASTIC_QUOTAS",
     "LIGHTWEIGHT_LABEL",
     "MAX_NODE_SCORE",
     "MIN_AVAILABLE_LABEL",
@@ -119,6 +127,7 @@ __all__ = [
     "Explain",
     "ExplainPostFilter",
     "FailedPreemption",
+    "Feed",
     "FieldError",
     "Filter",
     "FilterNodes",
@@ -138,6 +147,7 @@ __all__ = [
     "InvalidQuantity",
     "Measurements",
     "Members",
+    "NodeColumn",
     "NodeColumns",
     "NodeInfo",
     "NodeNames",
@@ -189,6 +199,7 @@ __all__ = [
     "field_errors",
     "filter_plugin",
     "parse_amounts",
+    "pods_with",
     "remove_label",
     "remove_taints",
     "score_plugin",

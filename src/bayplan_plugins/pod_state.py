@@ -9,8 +9,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from bayplan.plugin import CycleState, Handle, Nodes, ObjectStore, Plugin, PodInfo
-from bayplan_plugins.scaling import Scores, scale_to_range
+from bayplan.plugin import MAX_NODE_SCORE, CycleState, Handle, Nodes, ObjectStore, Plugin, PodInfo
+from bayplan_plugins.go_arithmetic import Scores, scaled
 
 
 class PodState(Plugin):
@@ -40,7 +40,7 @@ class PodState(Plugin):
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Scale the scores from the lowest to the highest one; nodes that are all alike get 0."""
-        return scale_to_range(scores)
+        return scaled(scores, 0, MAX_NODE_SCORE)
 
 
 class TerminatingPods:

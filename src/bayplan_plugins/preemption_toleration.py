@@ -28,7 +28,7 @@ _LONGEST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Toleration:
+class PreemptionTolerance:
     """What the pods of a PriorityClass tolerate.
 
     `minimum`: the lowest priority that preempts them at once. `seconds`: how long after their placement lower ones
@@ -63,7 +63,7 @@ class PreemptionToleration(DefaultPreemption):
         """Return who may be evicted for the pod now."""
         return TolerantVictims(pod, self._tolerations(), self._handle.now())
 
-    def _tolerations(self) -> dict[str, Toleration]:
+    def _tolerations(self) -> dict[str, PreemptionTolerance]:
         found = {}
         for name, priority_class in self._classes.items():
             try:
@@ -79,7 +79,7 @@ class PreemptionToleration(DefaultPreemption):
 class TolerantVictims(VictimPolicy):
     """The pods of lower priority that don't tolerate preemption by a pod at a moment."""
 
-    def __init__(self, pod: PodInfo, tolerations: Mapping[str, Toleration], now: datetime) -> None:
+    def __init__(self, pod: PodInfo, tolerations: Mapping[str, PreemptionTolerance], now: datetime) -> None:
         super().__init__(pod)
         self._tolerations, self._now = tolerations, now
 
@@ -104,13 +104,13 @@ class TolerantVictims(VictimPolicy):
         return placed is None or placed + timedelta(seconds=min(toleration.seconds, _LONGEST)) > self._now
 
 
-def toleration_of(priority_class: Any) -> Toleration:
+def toleration_of(priority_class: Any) -> PreemptionTolerance:
     """Return what the pods of a PriorityClass tolerate. Raises InvalidToleration."""
     annotations: Mapping[str, str] = priority_class.metadata.annotations or {}
     minimum = _number(annotations, MINIMUM, priority_class.value + 1)
     if abs(minimum) > _LARGEST_PRIORITY + 1:
         raise InvalidToleration(f"annotation {MINIMUM} is {minimum}, which no priority can be")
-    return Toleration(minimum, _number(annotations, SECONDS, 0))
+    return PreemptionTolerance(minimum, _number(annotations, SECONDS, 0))
 
 
 def _number(annotations: Mapping[str, str], key: str, default: int) -> int:

@@ -65,7 +65,7 @@ async def test_answer_is_the_text_of_the_command_where_it_is_short():
         assert result.content[1].text.startswith(
             "no pod changes; 2 pods pending afterwards\nif you add 1 node like node-b1\n"
         )
-        assert "expected text or json" in await refused(client, "usage", output="yaml")
+        assert "expected text, json or brief" in await refused(client, "usage", output="yaml")
 
 
 async def test_no_cause_of_pending_pods_is_cut():

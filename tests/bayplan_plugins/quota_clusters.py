@@ -1,10 +1,9 @@
 """Clusters with ElasticQuotas."""
 
 from bayplan.core.framework.profile import Point
-from bayplan.plugin import CustomObject
+from bayplan.plugin import ELASTIC_QUOTAS, CustomObject
 from bayplan.testing import make_cluster, make_pod
 from bayplan_plugins.capacity_scheduling.plugin import CapacityScheduling
-from bayplan_plugins.capacity_scheduling.quotas import ELASTIC_QUOTAS
 
 GPU = "nvidia.com/gpu"
 CONFIGURATION = """

@@ -10,10 +10,9 @@ from tests.support.tables import cases
 from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.core.api.kinds import POD, kind_of
 from bayplan.core.scheduling.decision import Outcome
-from bayplan.plugin import Hint, InvalidQuantity
+from bayplan.plugin import ELASTIC_QUOTAS, Hint, InvalidQuantity
 from bayplan.testing import check_contract, make_cluster, make_node, make_pod
 from bayplan_plugins.capacity_scheduling.plugin import CapacityScheduling
-from bayplan_plugins.capacity_scheduling.quotas import ELASTIC_QUOTAS
 from bayplan_plugins.capacity_scheduling.status import QuotaStatuses
 
 MORE_THAN_MAX = "0/1 nodes are available: Pod a/new is rejected in PreFilter because ElasticQuota a is more than Max."

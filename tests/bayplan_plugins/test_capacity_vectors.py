@@ -7,7 +7,7 @@ from tests.support.vectors import vectors
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.plugin import Code, CycleState, Diagnosis, Status
 from bayplan.testing import make_node
-from bayplan_plugins.capacity_scheduling.quotas import Quotas
+from bayplan_plugins.capacity_scheduling.quotas import ElasticQuotas
 from bayplan_plugins.capacity_scheduling.usage import Usage, plus
 
 
@@ -77,7 +77,7 @@ class Counting:
 
     def __init__(self, *quotas):
         self.quota_store, self.pods = ObjectStore(), ObjectStore()
-        self.quotas = Quotas(self.quota_store)
+        self.quotas = ElasticQuotas(self.quota_store)
         self.usage = Usage(self.pods, self.quotas)
         for each in quotas:
             self.quota_store.set(f"{each.metadata.namespace}/{each.metadata.name}", each)

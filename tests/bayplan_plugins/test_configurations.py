@@ -1,8 +1,12 @@
 """Configurations that name these plugins: no flag is needed, and a plugin of the user's replaces one of them."""
 
 import pytest
+from tests.support.tables import cases
+from tests.support.vectors import vectors
 
-from bayplan.core.config import Catalog, parse_configuration, read_configuration
+from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.cluster.state import ClusterState
+from bayplan.core.config import Catalog, build_profiles, parse_configuration, read_configuration
 from bayplan.core.config.documents import Document
 from bayplan.core.config.errors import ConfigurationError
 from bayplan.core.config.loading import read_document_of
@@ -70,3 +74,20 @@ def test_unknown_arguments_of_a_plugin_are_told():
     arguments = [{"name": "PodState", "args": {"most": 3}}]
     with pytest.raises(ConfigurationError, match="takes no arguments"):
         parse_configuration({**document, "profiles": [{"pluginConfig": arguments}]})
+
+
+@cases("version, point, names, arguments", vectors("configurations", "published"))
+def test_published_forms_build_profiles(version, point, names, arguments):
+    disabled = [{"name": "*"}] if point == "queueSort" else []
+    document = {
+        "apiVersion": f"kubescheduler.config.k8s.io/{version}",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "plugins": {point: {"enabled": [{"name": name} for name in names], "disabled": disabled}},
+                "pluginConfig": [{"name": names[0], "args": arguments}] if arguments else [],
+            }
+        ],
+    }
+    (profile,) = build_profiles(parse_configuration(document), OfflineHandle(ClusterState())).values()
+    assert set(names) <= {plugin.name for plugin in profile.every()}

@@ -1,135 +1,124 @@
-"""NodeMetadata: upstream's tables, Go's layouts of times, and the contract."""
+"""NodeMetadata: upstream's tables, formats of times, changes of nodes, and the contract."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from tests.support.tables import cases
 from tests.support.vectors import vectors
 
 from bayplan.plugin import CycleState
 from bayplan.testing import ask_scores, check_contract, make_cluster, make_node, make_pod
-from bayplan_plugins.node_metadata.layouts import InvalidTime, parse
-from bayplan_plugins.node_metadata.plugin import INVALID, NodeMetadata, NodeMetadataArgs
+from bayplan_plugins.go_times import time_reader
+from bayplan_plugins.node_metadata import NodeMetadata, NodeMetadataArgs
 
-NOW = datetime(2026, 1, 9, tzinfo=UTC)
-KEY = "example.com/value"
-
-
-def written(value):
-    """A value as metadata has it."""
-    if value.endswith("h"):
-        return (NOW + timedelta(hours=int(value[:-1]))).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return value
+NOW = datetime(2026, 8, 16, 12, tzinfo=UTC)
+FIELDS = ("metadataKey", "metadataSource", "metadataType", "scoringStrategy", "timestampFormat")
 
 
-def plugin(args, key=KEY, layout=""):
-    source, type_, strategy = args
-    return NodeMetadata(
-        NodeMetadataArgs(
-            metadataKey=key, metadataSource=source, metadataType=type_, scoringStrategy=strategy, timestampFormat=layout
-        )
-    )
+def arguments(values):
+    return NodeMetadataArgs(**dict(zip(FIELDS, values, strict=False)))
 
 
-def node(name, value=None):
-    """A node with a value in a label and an annotation."""
-    made = make_node(name)
-    if value is not None:
-        made.metadata.labels[KEY] = value
-        made.metadata.annotations = {KEY: value}
-    return made
+def annotated(name, annotations, labels=None):
+    made = make_node(name, labels=labels)
+    return replace(made, metadata=replace(made.metadata, annotations=annotations))
 
 
-def raw_score(case):
-    cluster = make_cluster(node("n", written(case["value"]) if "value" in case else None))
-    return plugin(case["args"]).score(CycleState(), make_pod("p"), cluster.state.nodes.info(0))
+def node(name, args, value):
+    there = {} if value is None else {args.metadataKey: value}
+    return make_node(name, labels=there) if args.metadataSource == "Label" else annotated(name, there)
 
 
-@cases(
-    "case", vectors("node_metadata", "TestCalculateScore") | vectors("node_metadata", "TestNewDefaultsTimestampFormat")
-)
-def test_raw_scores(case):
-    found = raw_score(case)
-    if "score" in case:
-        assert found == case["score"]
-    else:
-        assert (found != INVALID) is case["valid"]
+def scores(args, *values):
+    nodes = [node(f"n{at}", args, value) for at, value in enumerate(values)]
+    return list(ask_scores(NodeMetadata(args), make_pod("p"), make_cluster(*nodes, plugins=[]).state).values())
+
+
+@cases("case", vectors("node_metadata", "TestCalculateScore"))
+def test_upstreams_scores(case):
+    plugin = NodeMetadata(arguments(case["args"]))
+    made = annotated("node1", case.get("annotations", {}), case.get("labels"))
+    nodes = make_cluster(made, plugins=[]).state.nodes
+    raw = plugin.score_nodes(CycleState(), make_pod("p"), nodes).tolist()
+    assert raw == [-(2**63) if case["score"] is None else case["score"]]
 
 
 @cases("case", vectors("node_metadata", "TestValidateArgs"))
-def test_arguments(case):
-    source, type_, strategy = case["args"]
-    args = NodeMetadataArgs(
-        metadataKey=case.get("key", ""),
-        metadataSource=source,
-        metadataType=type_,
-        scoringStrategy=strategy,
-        timestampFormat=case.get("format", ""),
-    )
-    assert (not list(args.faults())) is case["valid"]
+def test_upstreams_validation(case):
+    assert (not list(arguments(case["args"]).faults())) is case["valid"]
 
 
 @cases("case", vectors("node_metadata", "TestNormalizeScore"))
-def test_normalized_scores(case):
-    values = case["values"]
-    nodes = [node(f"n{each}", None if value == "-" else written(value)) for each, value in enumerate(values)]
-    scores = list(ask_scores(plugin(case["args"]), make_pod("p"), make_cluster(*nodes).state).values())
-    if "score" in case:
-        assert set(scores) == {case["score"]}
-    else:
-        ranked = sorted(zip(scores, values, strict=True), key=lambda each: -each[0])
-        assert [value for _, value in ranked] == case["order"]
-        assert (max(scores), min(scores)) == (1 if values.count("-") == 2 else 100, 0 if "-" in values else 1)
+def test_upstreams_normalization(case):
+    hours = [(NOW - timedelta(hours=each)).strftime("%Y-%m-%dT%H:%M:%SZ") for each in case.get("hours", ())]
+    values = case.get("values", hours)
+    found = scores(arguments(case["args"]), *values)
+    if "all" in case:
+        assert set(found) == {case["all"]}
+        return
+    assert sorted(range(len(values)), key=lambda at: -found[at]) == case["order"]
+    valid = [score for score, value in zip(found, values, strict=True) if value is not None]
+    assert [score for score, value in zip(found, values, strict=True) if value is None] == [0] * values.count(None)
+    if len(valid) > 1:
+        assert (min(valid), max(valid)) == (1, 100)
 
 
-def test_a_strategy_for_the_other_type_is_told():
-    args = NodeMetadataArgs(metadataKey=KEY, metadataSource="Label", metadataType="Timestamp", scoringStrategy="Lowest")
-    (fault,) = args.faults()
-    assert fault.path == "scoringStrategy"
-    assert fault.message.endswith('"Highest" and "Lowest" are only valid for metadataType "Number"')
+def test_each_wrong_argument_is_told():
+    only = 'scoringStrategy "Newest" and "Oldest" are only valid for metadataType "Timestamp"'
+    faults = [str(fault) for fault in arguments(["", "Taint", "Number", "Newest"]).faults()]
+    assert faults == [
+        'metadataKey: Invalid value: "": metadataKey cannot be empty',
+        'metadataSource: Invalid value: "Taint": metadataSource must be either "Label" or "Annotation"',
+        f'scoringStrategy: Invalid value: "Newest": {only}',
+    ]
 
 
-@pytest.mark.parametrize("text", ["inf", "nan", "1e400", "9223372036854775808", "1_000", "", " 1"])
-def test_odd_numbers_are_not_valid(text):
-    assert raw_score({"args": ["Label", "Number", "Highest"], "value": text}) == INVALID
+@pytest.mark.parametrize("value", ["nan", "inf", "1_000", " 1", "1e400", "0x", "", "12,5", "-"])
+def test_what_is_no_number_is_no_value(value):
+    assert scores(arguments(["cost", "Annotation", "Number", "Lowest"]), value, "7") == [0, 1]
 
 
-def at(hour, minute=0, second=0, microsecond=0):
-    return datetime(2026, 2, 3, hour, minute, second, microsecond, tzinfo=UTC)
+def test_a_node_that_changes_is_read_again():
+    args = arguments(["tier", "Label", "Number", "Highest"])
+    cluster = make_cluster(node("a", args, "1"), node("b", args, "2"), node("c", args, "3"), plugins=[])
+    plugin = NodeMetadata(args)
+    assert list(ask_scores(plugin, make_pod("p"), cluster.state).values()) == [1, 50, 100]
+    cluster.state.set_node(node("a", args, "4"))
+    cluster.state.remove_node("c")
+    cluster.state.set_node(node("d", args, None))
+    assert ask_scores(plugin, make_pod("p"), cluster.state) == {"a": 100, "b": 1, "d": 0}
 
 
 @pytest.mark.parametrize(
-    ("layout", "text", "moment"),
+    ("layout", "text", "expected"),
     [
-        ("2006-01-02T15:04:05Z07:00", "2026-02-03T04:05:06Z", at(4, 5, 6)),
-        (
-            "2006-01-02T15:04:05Z07:00",
-            "2026-02-03T04:05:06.25+01:30",
-            at(2, 35, 6, 250000),
-        ),
-        ("2006-01-02 15:04:05", "2026-02-03 04:05:06", at(4, 5, 6)),
-        (
-            "Mon, 02 Jan 2006 15:04:05 -0700",
-            "Tue, 03 Feb 2026 04:05:06 -0100",
-            at(5, 5, 6),
-        ),
-        ("Jan _2 3:04PM 06", "Feb  3 4:05PM 26", at(16, 5)),
-        ("20060102", "20260203", at(0)),
-        ("2006.01.02 15h04 05.000", "2026.02.03 04h05 06.500", at(4, 5, 6, 500000)),
+        ("2006-01-02T15:04:05Z07:00", "2026-08-16T14:00:00+02:00", "2026-08-16T12:00:00"),
+        ("2006-01-02T15:04:05Z07:00", "2026-08-16T12:00:00.75Z", "2026-08-16T12:00:00"),
+        ("2006-01-02", "2026-08-16", "2026-08-16T00:00:00"),
+        ("2006-01-02", "2026-02-30", None),
+        ("2006-01-02", "2026-8-16", None),
+        ("2006-01-02 15:04:05", "2026-08-16 12:30:01", "2026-08-16T12:30:01"),
+        ("Mon, 02 Jan 2006 15:04:05 MST", "Sun, 16 Aug 2026 12:30:01 GMT", "2026-08-16T12:30:01"),
+        ("January _2, 2006 at 3:04pm (-0700)", "August  6, 2026 at 1:05pm (-0130)", "2026-08-06T14:35:00"),
+        ("02.01.06 3 PM", "16.08.69 12 AM", "1969-08-16T00:00:00"),
+        ("2006-01-02 15:04:05.000", "2026-08-16 12:30:01.250", "2026-08-16T12:30:01"),
+        ("2006 2006", "2026 2026", None),
+        ("x+y", "x+y", "0001-01-01T00:00:00"),
     ],
 )
-def test_times_are_read_in_gos_layouts(layout, text, moment):
-    assert parse(layout, text) == moment
-
-
-@pytest.mark.parametrize(
-    "text", ["", "2026-13-01 00:00:00", "2026-02-30 00:00:00", "2026-02-03", "٢٠٢٦-02-03 00:00:00"]
-)
-def test_other_texts_are_no_times(text):
-    with pytest.raises(InvalidTime):
-        parse("2006-01-02 15:04:05", text)
+def test_times_are_read_as_go_reads_them(layout, text, expected):
+    seconds = time_reader(layout)(text)
+    moment = None if expected is None else datetime.fromisoformat(expected).replace(tzinfo=UTC)
+    assert seconds == (None if moment is None else (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1))
 
 
 def test_the_contract_holds():
-    nodes = [node("a", "1"), node("b", "2"), node("c")]
-    check_contract(plugin(["Label", "Number", "Highest"]), objects=nodes, examples=30)
+    objects = [annotated("a", {"tier": "1"}), annotated("b", {"tier": "2"}), make_node("c")]
+    args = {
+        "metadataKey": "tier",
+        "metadataSource": "Annotation",
+        "metadataType": "Number",
+        "scoringStrategy": "Highest",
+    }
+    check_contract(NodeMetadata, arguments=args, objects=objects, pods=[make_pod("p")], examples=15)

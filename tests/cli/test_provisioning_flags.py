@@ -14,7 +14,11 @@ IMAGE = ("--image", "registry.example/bayplan:1")
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        (run, ("--record", "x", "--provisioning-requests"), "--record can't record answers to provisioning requests"),
+        (
+            run,
+            ("--record", "x", "--record-redact", "--provisioning-requests"),
+            "--record-redact can't redact provisioning requests",
+        ),
         (run, ("--provisioning-class", "a.b"), "use --provisioning-requests, too"),
         (run, ("--provisioning-requests", "--provisioning-class", "A B"), "is not the name of a class such as"),
         (provision, ("--provisioning-class", ""), "is not the name of a class such as"),

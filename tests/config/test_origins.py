@@ -28,7 +28,7 @@ def errors(folder, plugins, configs=()):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("TargetLoadPacking", "is part of the scheduler-plugins project (kubernetes-sigs), and not of Bayplan"),
+        ("CrossNodePreemption", "is part of the scheduler-plugins project (kubernetes-sigs), and not of Bayplan"),
         ("LoadAwareScheduling", "is part of Koordinator, and not of Bayplan"),
         ("drf", "is part of Volcano's scheduler, and not of Bayplan"),
         ("NodeAffinityWrapped", "is part of kube-scheduler-simulator, and not of Bayplan"),

@@ -19,10 +19,8 @@ from bayplan.answers.backtest.sample import write_sample
 from bayplan.answers.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
 from bayplan.answers.history.sources.trace import _COLUMNS
 from bayplan.answers.history.sources.versions import KEPT
-from bayplan.answers.snapshots.rights import ROLE, cluster_role
-from bayplan.core.api.kinds import DEPLOYMENT
 from bayplan.faces.cli import main
-from bayplan_devcluster.apiserver import ApiServer
+from bayplan.faces.cli.record import record
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
@@ -112,15 +110,16 @@ def test_the_audit_policy_names_resources_that_are_imported() -> None:
                 assert (resources["group"], resource.partition("/")[0]) in KEPT
 
 
-def test_the_deployed_recorder_has_rights_and_valid_arguments() -> None:
-    documents = list(yaml.safe_load_all((ROOT / "deploy" / "recorder.yaml").read_text(encoding="utf-8")))
-    server = ApiServer(listen=False)
-    server.load([cluster_role(), *documents])
-    binding = next(document for document in documents if document["kind"] == "ClusterRoleBinding")
-    assert binding["roleRef"]["name"] == ROLE
-    (pod,) = (each["spec"]["template"]["spec"] for each in documents if each["kind"] == DEPLOYMENT.kind)
+def test_the_deployed_recorder_is_what_the_command_prints() -> None:
+    shipped = (ROOT / "deploy" / "recorder.yaml").read_text(encoding="utf-8")
+    command = ["manifests", "--recorder", "--image", "registry.example/bayplan:0.1.0"]
+    assert shipped == CliRunner().invoke(main, command).stdout, f"bayplan {' '.join(command)} > deploy/recorder.yaml"
+    documents = {each["kind"]: each for each in yaml.safe_load_all(shipped)}
+    pod = documents["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    name, folder = container["args"]
+    name, folder, *options = container["args"]
     assert name == "record"
+    record.make_context("record", [folder, *options])
     assert next(mount["mountPath"] for mount in container["volumeMounts"]) == str(Path(folder).parent)
-    assert binding["subjects"][0]["name"] == pod["serviceAccountName"]
+    assert documents["ClusterRoleBinding"]["subjects"][0]["name"] == pod["serviceAccountName"]
+    assert {verb for rule in documents["ClusterRole"]["rules"] for verb in rule["verbs"]} == {"list", "watch"}

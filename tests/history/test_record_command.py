@@ -10,24 +10,26 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 from tests.support.commands import bayplan
 from tests.support.waiting import until
 
 from bayplan.answers.history.reading import History
-from bayplan.answers.snapshots.rights import ROLE, cluster_role
+from bayplan.answers.history.recording import KINDS
+from bayplan.answers.snapshots.rights import reading
 from bayplan.core.api.kinds import POD
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load
 from bayplan_devcluster.apiserver import ApiServer
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
-TOKEN, READER = "readers-token", "reader"
+TOKEN, READER, ROLE = "readers-token", "reader", "bayplan-recorder"
 GROUP = "rbac.authorization.k8s.io"
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
-    """A server that enforces RBAC, and the kubeconfig of a user with the role of `bayplan manifests --insight`."""
+    """A server that enforces RBAC, and the kubeconfig of a user with the role of `bayplan manifests --recorder`."""
     async with ApiServer(alpha=True, rbac=True, tokens={TOKEN: READER}) as server:
         load(server, make_node("a"), make_pod("old", node="a"))
         binding = {
@@ -37,7 +39,8 @@ async def server(tmp_path: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
             "subjects": [{"kind": "User", "name": READER, "apiGroup": GROUP}],
             "roleRef": {"kind": "ClusterRole", "name": ROLE, "apiGroup": GROUP},
         }
-        server.load([cluster_role(), binding])
+        role = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": reading(KINDS)}
+        server.load([role, binding])
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(server.kubeconfig())
         yield server, kubeconfig
@@ -122,7 +125,15 @@ async def test_a_second_recorder_is_one_line(server: tuple[ApiServer, Path], tmp
 
 async def test_the_role_is_sufficient_and_names_stay_private(server: tuple[ApiServer, Path], tmp_path: Path) -> None:
     _, kubeconfig = server
-    async with record(tmp_path / "h", kubeconfig, "--redact") as process:
+    async with record(tmp_path / "h", kubeconfig, "--redact", "--port", "0") as process:
+        assert process.stderr is not None
+        url = (await process.stderr.readline()).decode().removeprefix("metrics: ").strip()
+        async with ClientSession() as client:
+            async with client.get(url) as answer:
+                metrics = await answer.text()
+            async with client.get(url.replace("/metrics", "/readyz")) as answer:
+                assert answer.status == 200
+        assert "bayplan_history_recording 1.0" in metrics.splitlines()
         process.send_signal(signal.SIGINT)
         await process.communicate()
     assert (tmp_path / "h.redaction-key").stat().st_mode & 0o777 == 0o600

@@ -17,6 +17,7 @@ from tests.support.waiting import until
 from bayplan.answers.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.answers.history.format import HistoryCounts, HistoryError, HistoryManifest
 from bayplan.answers.history.journal import convert_journal
+from bayplan.answers.history.metrics import HistoryCollector
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.recording import HistoryRecorder, Pace
 from bayplan.answers.history.redacting import Redactor
@@ -153,20 +154,32 @@ async def test_a_restart_is_a_gap_and_what_changed_in_between_is_known(tmp_path:
     assert history.problems == ()
 
 
+def measured(recorder: HistoryRecorder) -> dict[str, float]:
+    """The metrics of a recorder by their names, without what all of them begin with."""
+    families = HistoryCollector(recorder).collect()
+    return {each.name.removeprefix("bayplan_history_"): each.value for family in families for each in family.samples}
+
+
 async def test_a_lost_watch_is_a_gap(tmp_path: Path) -> None:
     client = make_client(make_node("a"))
-    async with recording(client, tmp_path / "h"):
+    async with recording(client, tmp_path / "h") as recorder:
+        before = measured(recorder)
+        assert (before["recording"], before["missed_kinds"], before["gaps_total"]) == (1, 0, 0)
+        assert before["rows_total"] == len(list(History.open(tmp_path / "h").rows()))
         client.transport.reachable = False
         client.transport.end_streams(broken=True)
         await until(lambda: History.open(tmp_path / "h").gaps)
+        await until(lambda: measured(recorder)["missed_kinds"] > 20)
         client.transport.reachable = True
         load(client.server, make_pod("late"))
         await until(lambda: "pod_arrived:late" in lines(tmp_path / "h"))
         await until(lambda: all(gap.end is not None for gap in History.open(tmp_path / "h").gaps))
+        after = measured(recorder)
     (gap,) = History.open(tmp_path / "h").gaps
     assert gap.reason == "connection refused"
     assert gap.kinds[:2] in {("pods", "nodes"), ("nodes", "pods")}
     assert len(gap.kinds) > 20
+    assert (after["recording"], after["missed_kinds"], after["gaps_total"]) == (1, 0, len(gap.kinds))
     assert re.match(r"no events of (pods, nodes|nodes, pods), \S+, \S+ and \d\d more kinds from ", str(gap))
 
 
@@ -202,6 +215,7 @@ async def test_a_full_disk_is_a_gap(
         disk.full = True
         load(client.server, make_pod("lost"))
         await until(lambda: "cannot write to" in recorder.problem)
+        assert measured(recorder)["recording"] == 0
         disk.full = False
         await until(lambda: "pod_arrived:lost" in lines(tmp_path / "h"))
         await until(lambda: not recorder.problem)
@@ -336,6 +350,7 @@ async def test_a_recorder_that_is_stopped_while_the_disk_is_full_tries_once_more
         disk.full = True
         load(client.server, make_pod("meanwhile"))
         await until(lambda: "cannot write to" in recorder.problem)
+        assert measured(recorder)["recording"] == 0
         disk.full = not freed
     disk.full = False
     history = History.open(tmp_path / "h")

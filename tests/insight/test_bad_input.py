@@ -26,6 +26,7 @@ COMMANDS = {
     "explain workload": ["explain", "deployment/web"],
     "why-not": ["why-not", "web", "a"],
     "fit": ["fit", "-f", "more.json"],
+    "check": ["check", "more.json"],
     "capacity": ["capacity", "-f", "more.json"],
     "drain": ["drain", "a"],
     "shrink": ["shrink"],

@@ -143,7 +143,8 @@ def test_what_can_be_borrowed_counts_up_to_the_limits(version):
     text = "clusterqueue all, flavor default: 6 cpu requested, 2 of the quota of 2 free and {} to borrow in cohort ours"
     text += ": {} more needed"
     assert lack() == [text.format(2, 2)]
-    assert lack(borrowingLimit="1") == [text.format(1, 3)]
+    limited = "; the borrowingLimit of clusterqueue all lets it have no more"
+    assert lack(borrowingLimit="1") == [text.format(1, 3) + limited]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -56,7 +56,7 @@ def test_a_command_reads_what_the_question_spells(question):
             assert (list(found) if isinstance(found, tuple) else found) == (value or None)
 
 
-@pytest.mark.parametrize("name", sorted({"drain", "shrink", "balance", "why-not", "usage", "scale-up", "fit"}))
+@pytest.mark.parametrize("name", sorted(name for name, question in QUESTIONS.items() if question.spoken))
 def test_all_parameters_can_be_given_to_the_command(name):
     command = main.get_command(click.Context(main), name)
     assert set(QUESTIONS[name].__struct_fields__) <= {parameter.name for parameter in command.params}

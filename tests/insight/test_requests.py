@@ -166,6 +166,36 @@ def test_larger_requests_that_find_no_room():
     text = answer.text(width=400)
     assert f"the rollout of deployment shop/web gets stuck: {rollout.placed} of" in text
     assert "deployment shop/web requests too much: " in text
+    assert answer.requests.lacks == web.lacks
+
+
+def test_larger_requests_say_how_many_nodes_more_are_needed():
+    """With them, and with no fewer, the rollout ends and no pod is pending."""
+    answer = ask(row(cpu="3"))
+    assert answer.requests.more.without == 0
+    ((like, number),) = answer.requests.more.nodes.items()
+    assert f"more nodes that are needed: {number} nodes like {like}\n" in answer.text(width=400)
+    enough = ask(row(cpu="3"), add_nodes=[f"{number}xlike:{like}"])
+    assert (enough.requests.lacks, enough.requests.more, enough.rollouts[0].stuck) == ((), None, False)
+    fewer = ask(row(cpu="3"), add_nodes=[f"{number - 1}xlike:{like}"])
+    assert fewer.requests.lacks
+
+
+def test_requests_that_no_node_has_say_so():
+    answer = ask(row(cpu="9"))
+    assert (answer.requests.more.nodes, answer.requests.more.without) == ({}, len(answer.requests.lacks))
+    assert "no new node of a pool is enough" in answer.text(width=400)
+
+
+@pytest.mark.parametrize(("seconds", "tried"), [(0.0, 20), (1e9, 22)])
+def test_as_many_workloads_are_tried_alone_as_there_is_time_for(monkeypatch, seconds, tried):
+    monkeypatch.setattr("bayplan.answers.insight.questions.requests_effect.TRIED_SECONDS", seconds)
+    many = [workload("Deployment", f"w{number}", 1, container("100m")) for number in range(22)]
+    cluster = [NAMESPACE, node("n0"), node("n1"), *many, *(pod for made in many for pod in pods(made, "n0"))]
+    answer = ask(*(row(f"w{number}", "50m") for number in range(22)), cluster=cluster)
+    assert [each.brings is not None for each in answer.requests.workloads] == [True] * tried + [False] * (22 - tried)
+    assert not answer.requests.interrupted
+    assert ("not tried one by one, because that takes long: 2 workloads" in answer.text(width=400)) == (tried == 20)
 
 
 def test_interrupted_question_has_what_is_known():
@@ -179,7 +209,7 @@ def test_interrupted_question_has_what_is_known():
     assert answer.interrupted
     assert [each.brings for each in answer.requests.workloads] == [True, None]
     assert answer.requests.needed_after == 2
-    assert "not tried one by one: deployment shop/api" in answer.text()
+    assert "1 workload with smaller savings: deployment shop/api" in answer.text(width=400)
     assert not ask(row()).interrupted
 
 

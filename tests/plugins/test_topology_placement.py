@@ -9,7 +9,7 @@ from bayplan.core.api.pod_groups import POD_GROUPS
 from bayplan.core.framework.events import Hint
 from bayplan.core.framework.gangs import Gang
 from bayplan.core.framework.status import Code
-from bayplan.core.plugins.topology_placement import TopologyPlacementGenerator, after_pod_deletion
+from bayplan.core.plugins.topology_placement import TopologyPlacementGenerator
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -100,7 +100,8 @@ def test_hint_after_a_node_change(old, new, hint):
 
 
 def test_hint_after_deletion_of_a_member():
-    assert after_pod_deletion(member(), member("other"), None) is Hint.QUEUE
-    assert after_pod_deletion(member(), member("other", "blue"), None) is Hint.SKIP
-    assert after_pod_deletion(make_pod("p"), make_pod("q"), None) is Hint.SKIP
-    assert [hint.event.resource for hint in Stage(group()).plugin.events()] == [NODE.kind, POD.kind]
+    plugin = Stage(group()).plugin
+    assert plugin.after_pod_deletion(member(), member("other"), None) is Hint.QUEUE
+    assert plugin.after_pod_deletion(member(), member("other", "blue"), None) is Hint.SKIP
+    assert plugin.after_pod_deletion(make_pod("p"), make_pod("q"), None) is Hint.SKIP
+    assert [hint.event.resource for hint in plugin.events()] == [NODE.kind, POD.kind]

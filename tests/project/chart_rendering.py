@@ -22,6 +22,10 @@ _FUNCTIONS = {
     "quote": json.dumps,
     "nindent": lambda width, value: "\n" + "\n".join(" " * width + line if line else "" for line in value.split("\n")),
     "default": lambda otherwise, value: value or otherwise,
+    "and": lambda *values: next((value for value in values if not value), values[-1]),
+    "list": lambda *values: list(values),
+    "trim": str.strip,
+    "int": int,
 }
 
 
@@ -33,6 +37,7 @@ def render(chart: Path, values: Mapping[str, Any], namespace: str) -> list[dict[
             key[0].upper() + key[1:]: value for key, value in yaml.safe_load((chart / "Chart.yaml").read_text()).items()
         },
         "Release": {"Namespace": namespace, "Name": "release"},
+        "Files": {"Get": lambda path: (chart / path).read_text()},
     }
     texts = [_Template(file.read_text()).render(scope) for file in sorted((chart / "templates").iterdir())]
     return [document for text in texts for document in yaml.safe_load_all(text) if document]
@@ -114,7 +119,9 @@ def _pipeline(code: str, dot: Any, variables: Mapping[str, Any]) -> Any:
     value: list[Any] = []
     for stage in code.split("|"):
         name, *arguments = stage.split()
-        if name in _FUNCTIONS:
+        if name == ".Files.Get":
+            value = [dot["Files"]["Get"](*map(json.loads, arguments))]
+        elif name in _FUNCTIONS:
             value = [_FUNCTIONS[name](*(_operand(each, dot, variables) for each in arguments), *value)]
         else:
             value = [_operand(name, dot, variables)]

@@ -18,7 +18,7 @@ from bayplan.faces.cli.run import run
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "chart" / "bayplan"
-IMAGE = "registry.example/bayplan:0.1.0"
+IMAGE = "registry.example/bayplan:0.2.0"
 POLICY = "from bayplan import filter_plugin\n\n\n@filter_plugin\ndef tier(pod, node):\n    pass\n"
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -214,7 +214,7 @@ def test_dockerfile_runs_as_non_root_and_copies_existing_files():
     root = DEPLOY.parent
     kept = (root / ".dockerignore").read_text().split()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY") and "--from" not in line]
-    sets = ("runtime", "history")  # what the build argument REQUIREMENTS can be
-    for path in {path.replace("${REQUIREMENTS}", each) for paths in copied for path in paths for each in sets}:
+    sets = ("runtime", "history")  # what the build argument LIBRARIES can be
+    for path in {path.replace("${LIBRARIES}", each) for paths in copied for path in paths for each in sets}:
         assert (root / path).exists(), path
         assert f"!{path}" in kept, f"{path} is excluded from the build by .dockerignore"

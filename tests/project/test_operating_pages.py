@@ -27,6 +27,7 @@ NEEDED = {
     "mv": "a control plane",
     "cp": "a control plane",
     "make": "binaries of Kubernetes, or a network",
+    "git tag": "a release to make",
     "go": "the source of Kubernetes",
     "e2e.test": "the suite of Kubernetes",
     "python3": "a network",

@@ -56,7 +56,7 @@ def test_others_stay_unschedulable_when_the_pod_is_rejected_as_before():
     assert set(places(queue).values()) == {"unschedulable"}
     assert queue.next_wakeup(100) == 300.001
     add_node(queue, 101)
-    assert queue.pop(101).pod.name == "b"
+    assert queue.pop(101).pod.name == "a"
 
 
 def test_next_pod_is_requeued_when_one_is_placed():
@@ -111,49 +111,61 @@ def test_next_pod_is_requeued_when_one_is_gated():
     assert places(queue)["a"] == "gated"
 
 
-def test_event_during_the_attempt_requeues_the_first_pod_without_backoff():
+def test_event_during_the_attempt_requeues_the_first_pod_after_its_backoff():
     queue = queue_of("a", "b")
     add_node(queue, 100)
     queued = queue.pop(100)
     add_node(queue, 100)
     reject(queue, queued, 100)
-    assert places(queue) == {"a": "unschedulable", "b": "active"}
+    assert places(queue) == {"a": "backoff", "b": "unschedulable"}
 
 
-def test_pod_without_backoff_is_requeued_first():
+def test_pods_that_came_later_come_after_those_that_wait():
     queue = queue_of("a", "b", "c")
     for _ in range(3):
         add_node(queue, 100)
         reject(queue, queue.pop(100), 100)
-    queue.add(make_pod("d"), 100)
-    queued = queue.pop(100)
-    queued.queued_at = 0.0
-    reject(queue, queued, 97)
-    add_node(queue, 100)
-    assert places(queue)["d"] == "active"
+    queue.add(make_pod("d"), 200)
+    reject(queue, queue.pop(200), 200)
+    add_node(queue, 300)
+    for name in "abcd":
+        queued = queue.pop(300)
+        assert queued.pod.name == name
+        place(queue, queued)
 
 
-@given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.lists(st.integers(0, 12), min_size=1, max_size=4))
-def test_pods_are_requeued_by_the_end_of_their_backoff_then_in_order(failures, gaps):
-    """Each is the first by a plain search: of the pods whose backoff has ended, the one that waits longest."""
-    queue = make_queue(NODES)
-    for number, count in enumerate(failures):
-        queue.add(make_pod(f"p{number}"), 0.0)
-        queued = queue.pop(0.0)
-        queued.unschedulable_count = count
-        reject(queue, queued, number / 1000)
-    waiting, now = set(queue), 1.0
-    for gap in [*gaps, *[0] * len(failures)]:
-        if not waiting:
-            break
-        now += gap
-        if len(waiting) == len(failures):
-            add_node(queue, now)
-        expected = min(waiting, key=lambda each: (max(now, each.backoff_expiration or 0.0), each.queued_at))
-        popped = queue.pop(now)
-        assert popped is expected
-        waiting.remove(popped)
-        place(queue, popped)
+def test_an_attempt_counts_for_all_that_are_rejected_for_the_same_reasons():
+    """As if the others had been attempted right after it: the next one has its backoff, and its failures."""
+    queue = queue_of("a", "b")
+    for now in (100, 200, 300):
+        add_node(queue, now)
+        reject(queue, queue.pop(now), now)
+    queue.delete(make_pod("a"), 300)
+    add_node(queue, 301)
+    assert places(queue) == {"b": "backoff"}
+    (queued,) = queue
+    assert (queued.attempts, queued.unschedulable_count, queued.queued_at) == (1, 4, 300)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30))
+def test_they_are_attempted_in_the_order_of_their_first_rejections(steps):
+    queue, now, waiting, number = queue_of("p0", "p1"), 100.0, ["p0", "p1"], 2
+    for gap, has_room in steps:
+        now, room = now + gap, int(has_room)
+        if gap == 0:
+            queue.add(make_pod(f"p{number}"), now)
+            reject(queue, queue.pop(now), now)
+            waiting.append(f"p{number}")
+            number += 1
+        add_node(queue, now)
+        while (queued := queue.pop(now)) is not None:
+            assert queued.pod.name == waiting[0]
+            if not room:
+                reject(queue, queued, now)
+                break
+            place(queue, queued)
+            del waiting[0]
+            room -= 1
 
 
 def test_changed_pod_is_requeued_for_itself():
@@ -207,6 +219,7 @@ class Cluster:
         self.now = 0.0
         self.free = 3
         self.placed = []
+        self.names = {}
 
     def add(self, name, size, priority):
         self.queue.add(make_pod(name, priority=priority, cpu=str(size)), self.now)
@@ -232,6 +245,7 @@ class Cluster:
             if size <= self.free:
                 self.free -= size
                 self.placed.append(kind(queued))
+                self.names.setdefault(kind(queued), []).append(int(queued.pod.name[1:]))
                 place(self.queue, queued)
             else:
                 reject(self.queue, queued, self.now, key=kind(queued) if self.grouped else None)
@@ -265,6 +279,7 @@ def test_same_pods_are_placed_as_when_each_is_requeued(steps):
                 cluster.delete(*how)
         assert grouped.settle() <= single.settle()
         assert grouped.placed == single.placed
+        assert all(names == sorted(names) for names in grouped.names.values())
     assert all(queued.place is Place.UNSCHEDULABLE for queued in grouped.queue)
 
 
@@ -295,8 +310,8 @@ def test_pod_with_the_oldest_message_is_updated_first():
     queue = queue_of("a", "b", "c", "d")
     reject_first(queue, 100, "one")
     assert queue.groups.update_message().pod.name == "b"
-    reject_first(queue, 200, "two")  # of pod b
-    assert updated(queue) == ["c", "d", "a"]
+    reject_first(queue, 200, "two")
+    assert updated(queue) == ["c", "d", "b"]
 
 
 @given(st.lists(st.one_of(st.sampled_from(["x", "y"]), st.just("update"), st.integers(0, 4)), max_size=30))

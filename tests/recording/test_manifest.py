@@ -1,6 +1,7 @@
 """The manifest of a recording has a checksum: a changed one is named, and one of another version, too."""
 
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -58,7 +59,7 @@ def test_every_changed_byte_is_named(run):
         "former version": (lambda text: text.replace('"version": 2', '"version": 1'), "was changed or damaged"),
         "newer version": (
             lambda text: text.replace('"version": 2', '"version": 3'),
-            "has version 3 of the format, and this Bayplan, 0.1.0, reads up to 2: use a newer one",
+            f"has version 3 of the format, and this Bayplan, {version('bayplan')}, reads up to 2: use a newer one",
         ),
         "cut": (lambda text: text[: len(text) // 2], "recording.json is damaged"),
         "empty": (lambda _: "", "recording.json is damaged"),

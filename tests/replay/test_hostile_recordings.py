@@ -121,6 +121,7 @@ COMMANDS = (
     "why-not urgent node-0 --from night",
     "capacity --from night --cpu 1",
     "fit pod.yaml --from night",
+    "check -f pod.yaml --from night",
     "drain node-0 --from night",
     "shrink --from night",
     "scale-up --from night",

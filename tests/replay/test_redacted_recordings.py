@@ -104,6 +104,8 @@ MARKED: list[AnyEntry] = [
     entries.Bound([], 1, STATUS),
     entries.Evicted([], 1, True),
     entries.Activated([], (UID,)),
+    entries.RequestsOpened([]),
+    entries.RequestDue([], POD_KEY),
     entries.Checkpoint(
         [],
         6.0,
@@ -225,7 +227,7 @@ def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
     assert recording.manifest.redacted
     assert recording.manifest.left_out == [f"objects of the kind {WIDGETS}"]
     assert recording.manifest.setting.plugins == (RecordedPlugin("policy.py:only", ("only",), "0"),)
-    assert len(list(recording.entries())) == len(MARKED) - 2  # the changes of widgets
+    assert len(list(recording.entries())) == len(MARKED) - 4  # the changes of widgets, and what is about requests
 
 
 def test_equal_names_stay_equal_also_in_the_next_run():

@@ -33,7 +33,7 @@ STARTED = "Comparing default-scheduler of http"
 
 
 def role():
-    result = bayplan("manifests", "--shadow", "--image", "registry.example/bayplan:0.1.0")
+    result = bayplan("manifests", "--shadow", "--image", "registry.example/bayplan:0.2.0")
     documents = list(yaml.safe_load_all(result.stdout))
     (found,) = (each for each in documents if each["kind"] == "ClusterRole")
     return found

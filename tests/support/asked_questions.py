@@ -56,6 +56,8 @@ ASKED = {
     "why not": ("why-not", {"pod": "big-0", "node": "node-a1"}),
     "fit": ("fit", {"objects": [new_pod("new-0"), new_pod("new-1", "7")]}),
     "fit a workload": ("fit", {"objects": [WORKLOAD]}),
+    "check": ("check", {"objects": [WORKLOAD]}),
+    "check of a change": ("check", {"objects": [CHANGED, new_pod("new-0")], "failOn": "warning"}),
     "capacity": ("capacity", {"kinds": [{"objects": [WORKLOAD]}], "labels": ["pool"]}),
     "capacity of sets": (
         "capacity",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bayplan.core.api.coscheduling import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
-from bayplan.core.api.kinds import GATED_KINDS, NODE, POD, Kind
+from bayplan.core.api.kinds import COMPOSITE_POD_GROUP, GATED_KINDS, NODE, POD, Kind
 from bayplan.core.config import default_profile
 from bayplan.core.versions import OLDEST, Version, gates_of
 from bayplan.running.provisioning.desk import Desk
@@ -58,10 +58,27 @@ class Story:
     ) -> None:
         """Create a Kubernetes PodGroup, a gang if `least` is given, and `pods` of it."""
         policy = {"basic": {}} if least is None else {"gang": {"minCount": least}}
+        await self._add_group(self.group_kind, name, policy, topology, spec)
+        await self.add(*pods, of=name, priority=spec.get("priority"))
+
+    async def add_composite(
+        self, name: str, least: int | None = None, topology: str | None = None, **spec: Any
+    ) -> None:
+        """Create a CompositePodGroup, a gang of groups if `least` is given."""
+        policy = {"basic": {}} if least is None else {"gang": {"minGroupCount": least}}
+        await self._add_group(COMPOSITE_POD_GROUP, name, policy, topology, spec)
+
+    async def _add_group(
+        self, kind: Kind, name: str, policy: dict[str, Any], topology: str | None, spec: dict[str, Any]
+    ) -> None:
+        """Create a group. `spec`: more fields; `parent` is the name of the group above it."""
+        parent = spec.pop("parent", None)
+        above: dict[str, Any] = {"parentCompositePodGroupName": parent} if parent else {}
+        if parent or kind is COMPOSITE_POD_GROUP:
+            above["workloadRef"] = {"workloadName": "work", "templateName": name}
         constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
-        spec = {"schedulingPolicy": policy, **constraints, **spec}
-        await self.create(self.group_kind, {"metadata": {"name": name, "generation": 1}, "spec": spec})
-        await self.add(*pods, of=name)
+        spec = {"schedulingPolicy": policy, **constraints, **above, **spec}
+        await self.create(kind, {"metadata": {"name": name, "generation": 1}, "spec": spec})
 
     async def add(
         self, *names: str, least: int | None = None, of: str | None = None, cpu: str = "1", by: str = NAME, **spec: Any
@@ -106,9 +123,9 @@ class Story:
             if not pod["spec"].get("nodeName") and pod["status"].get("conditions")
         }
 
-    async def condition(self, group: str) -> tuple[str, str] | None:
-        """Reason and message of the condition of a PodGroup."""
-        found = await self.client.get(self.group_kind, group, "default")
+    async def condition(self, group: str, kind: Kind | None = None) -> tuple[str, str] | None:
+        """Reason and message of the condition of a PodGroup, or of a group of another kind."""
+        found = await self.client.get(kind or self.group_kind, group, "default")
         conditions = (found.status.conditions if found.status else None) or ()
         return next(((condition.reason, condition.message) for condition in conditions), None)
 

@@ -121,13 +121,13 @@ def browser(folder):
 
 
 @asynccontextmanager
-async def new_tab(devtools):
+async def new_tab(devtools, make=Tab):
     """A new tab of a browser."""
     async with aiohttp.ClientSession() as session:
         async with session.put(f"{devtools}/json/new?about:blank") as response:
             about = await response.json(content_type=None)
         async with session.ws_connect(about["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-            tab = Tab(socket)
+            tab = make(socket)
             for domain in ("Page", "Runtime", "Log"):
                 await tab.send(f"{domain}.enable")
             yield tab

@@ -1,6 +1,7 @@
 """The pages of questions with a form: their answers are those of the commands, with links."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 from rich.columns import Columns
@@ -30,6 +31,21 @@ WEB = {
 }
 
 ANSWERS = {
+    "check": (
+        "check?asked=yes&manifests="
+        + quote("{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: []}}"),
+        ["spec.containers", "Required value"],
+        [],
+    ),
+    "check of a large pod": (
+        "check?asked=yes&manifests="
+        + quote(
+            "{apiVersion: v1, kind: Pod, metadata: {name: large}, spec: {containers: [{name: c, image: i, "
+            "resources: {requests: {cpu: 90, memory: 1Gi}}}]}}"
+        ),
+        ["1 error; 0 of 1 pod of 1 object would be placed", "pod default/large: pending", "next:"],
+        [],
+    ),
     "usage": ("usage", ["Namespace Pods Pending Cpu default 2 2 3.5 (19%)"], []),
     "usage of a namespace": ("usage?namespace=other", ["there are no pods"], []),
     "scale up": ("scale-up?asked=yes", ["2 pods of the cluster would stay pending"], []),

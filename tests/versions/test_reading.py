@@ -49,11 +49,8 @@ PROBLEMS = {
     "locked": ("1.36", "DRAAdminAccess=false", "DRAAdminAccess=false: this gate is locked to true in Kubernetes 1.36"),
     "not supported": (
         "1.37",
-        "CompositePodGroup=true,GenericWorkload=true",
-        (
-            "CompositePodGroup=true: not supported: Bayplan stores CompositePodGroups, but places one PodGroup at "
-            "a time: a group of groups would need an attempt about several"
-        ),
+        "DRAOptionalNodeOperations=true",
+        "DRAOptionalNodeOperations=true: not supported: Bayplan doesn't copy this field to allocations",
     ),
     "no value": ("1.36", "VolumeLimitScaling", "VolumeLimitScaling: expected true or false, got ''"),
     "needs another": ("1.36", "GangScheduling=true", "GangScheduling=true: requires GenericWorkload=true"),
@@ -66,8 +63,8 @@ PROBLEMS = {
         "1.37",
         "AllAlpha=true,AllBeta=true",
         (
-            "AllAlpha=true: Bayplan can't switch all of them: add CompositePodGroup=false, "
-            "DRAOptionalNodeOperations=false, or name the gates that you need"
+            "AllAlpha=true: Bayplan can't switch all of them: add DRAOptionalNodeOperations=false, or name the gates "
+            "that you need"
         ),
     ),
 }

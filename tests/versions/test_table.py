@@ -73,9 +73,12 @@ def test_other_values_of_gates():
     assert (gates.plugins, DEFAULT_GATES.plugins) == ((), ("NodeDeclaredFeatures",))
 
 
+OF_1_37 = dict.fromkeys(("CompositePodGroup", "GenericWorkload", "TopologyAwareWorkloadScheduling"), True)
+
+
 @cases(
     "version, chosen",
-    {"1.36": ("1.36", {"GenericWorkload": True, "GangScheduling": True}), "1.37": ("1.37", {"GenericWorkload": True})},
+    {"1.36": ("1.36", {"GenericWorkload": True, "GangScheduling": True}), "1.37": ("1.37", OF_1_37)},
 )
 def test_gangs(version, chosen):
     gates = with_gangs(gates_of(version))

@@ -37,6 +37,7 @@ from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Profile
 from bayplan.core.framework.status import Code
 from bayplan.core.scheduling import decide
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 from bayplan.foundations.collector import Collector
 from bayplan.testing.virtual_time import VirtualTime
 
@@ -77,9 +78,11 @@ async def _run(workload: Workload, report: Report, profiler: Profiler) -> list[M
 
 
 class Core:
-    """A place in memory for one workload. It runs on an event loop of virtual time."""
+    """A place in memory for one workload. It runs on an event loop of virtual time. `gates`: of its scheduler."""
 
-    def __init__(self, workload: Workload, profiler: Profiler = nullcontext) -> None:
+    def __init__(
+        self, workload: Workload, profiler: Profiler = nullcontext, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTime)
         self._loop, self._profiler = loop, profiler
@@ -98,7 +101,7 @@ class Core:
             state,
             client,
             loop,
-            lambda handle: _profiles(workload, handle),
+            lambda handle: _profiles(workload, handle, gates),
             bound=self._see,
             rejected=self.pods.attempted,
             spend=self._spend,
@@ -125,6 +128,10 @@ class Core:
             self._put_pod(raw)
             await self._turn()
         return names
+
+    def put_new_pod(self, document: Document, namespace: str) -> None:
+        """Create a pod, which the scheduler does not attempt before it has its turn."""
+        self._put_pod(encode(core_objects.stored(POD, document, namespace, self.number())))
 
     async def replace(self, kind: Kind, document: Document, namespace: str | None, subresource: str | None) -> None:
         """Replace an object in memory. Raises BenchmarkError for one that doesn't exist."""
@@ -266,7 +273,7 @@ class Core:
         return {**pod, "status": {**pod["status"], "resourceClaimStatuses": statuses}} if statuses else pod
 
 
-def _profiles(workload: Workload, handle: Handle) -> Mapping[str, Profile]:
+def _profiles(workload: Workload, handle: Handle, gates: FeatureGates) -> Mapping[str, Profile]:
     if workload.scheduler_config is None:
-        return {DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER, handle)}
-    return build_profiles(load_configuration(workload.scheduler_config), handle)
+        return {DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER, handle, (), gates)}
+    return build_profiles(load_configuration(workload.scheduler_config), handle, (), gates)

@@ -245,8 +245,11 @@ class Counter(SilentPorts):
         return timed
 
     def run(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
-        """Finish a binding at once. The handling of its end and its event counts only as far as it requeues pods."""
-        if what != BINDING:
+        """Finish a binding at once. The handling of its end and its event counts only as far as it requeues pods.
+
+        A pod that waits in Permit, as those of a gang do for the last one, is bound by a task.
+        """
+        if what != BINDING or self._services.waiting.get(pod.uid) is not None:
             self._services.tasks.start(what, pod, work)
             return
         try:

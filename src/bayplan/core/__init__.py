@@ -6,6 +6,6 @@ versions of Kubernetes), `devices` (dynamic resource allocation), `cluster` (col
 `queue`, `scheduling` (one attempt), `sharing` (results that pods share), `config` and `executor`. Start at
 `scheduling/attempt.py`.
 
-Other packages use `api`, `cluster`, `config`, `devices`, `executor`, `expansion`, `framework`, `queue`, `scheduling`,
-`sharing`, `versions`.
+Other packages use `api`, `cluster`, `config`, `devices`, `executor`, `expansion`, `framework`, `plugins`, `queue`,
+`scheduling`, `sharing`, `versions`.
 """

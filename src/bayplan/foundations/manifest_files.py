@@ -38,6 +38,15 @@ class PlacedDocument(dict[str, Any]):
         self.where = where
 
 
+def file_and_line(where: str) -> tuple[str, int]:
+    """Return the file and the line of a place that is written as here; "" and 0 for one that is in no file."""
+    found = _PLACE.fullmatch(where)
+    return (found["file"], int(found["line"])) if found is not None else ("", 0)
+
+
+_PLACE = re.compile(r"(?P<file>.+?)(, document [0-9]+)? \(line (?P<line>[0-9]+)\)")
+
+
 class ManifestError(Exception):
     """A manifest can't be used. The message is one line with the file, the document, the line and the error."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.core.api.kinds import (
+    COMPOSITE_POD_GROUP,
     CUSTOM_RESOURCE_DEFINITION,
     NAMESPACE,
     NODE,
@@ -24,6 +25,8 @@ from bayplan.testing.documents import document_of
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan_devcluster.in_memory import InMemoryClient
+
+_WITH_PRIORITY = {POD, POD_GROUP, POD_GROUP_V1ALPHA2, COMPOSITE_POD_GROUP}
 
 
 def make_client(
@@ -58,7 +61,7 @@ def load(server: ApiServer, *objects: Any) -> None:
         if namespace := document["metadata"].get("namespace"):
             _ensure(server, NAMESPACE, namespace)
         spec = document.get("spec") or {}
-        if kind in {POD, POD_GROUP, POD_GROUP_V1ALPHA2} and spec.get("priority") and not spec.get("priorityClassName"):
+        if kind in _WITH_PRIORITY and spec.get("priority") and not spec.get("priorityClassName"):
             value = spec["priority"]
             document["spec"] = spec | {"priorityClassName": f"priority-{value}"}
             _ensure(server, PRIORITY_CLASS, f"priority-{value}", value=value)

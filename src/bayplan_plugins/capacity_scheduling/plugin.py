@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from bayplan.plugin import (
+    ELASTIC_QUOTAS,
     Action,
     Answer,
     ClusterEvent,
@@ -26,10 +27,10 @@ from bayplan.plugin import (
     Status,
     amount_text,
 )
-from bayplan_plugins.capacity_scheduling.quotas import ELASTIC_QUOTAS, Amounts, Quota, Quotas, key_of
+from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas, Quota, key_of
 from bayplan_plugins.capacity_scheduling.status import QuotaStatuses
 from bayplan_plugins.capacity_scheduling.usage import Usage, plus
-from bayplan_plugins.capacity_scheduling.victims import Demand, QuotaVictims
+from bayplan_plugins.capacity_scheduling.victims import QuotaDemand, QuotaVictims
 from bayplan_plugins.definitions import definition, permissions
 
 
@@ -44,7 +45,7 @@ class CapacityScheduling(DefaultPreemption):
         super().__init__(handle)
         self._nominations = handle.nominations
         pods = handle.objects("Pod")
-        self._quotas = Quotas(handle.objects(ELASTIC_QUOTAS))
+        self._quotas = ElasticQuotas(handle.objects(ELASTIC_QUOTAS))
         self._usage = Usage(pods, self._quotas)
         self._statuses = QuotaStatuses(handle, pods, handle.objects(ELASTIC_QUOTAS))
 
@@ -139,7 +140,7 @@ class CapacityScheduling(DefaultPreemption):
         quotas = self._quotas
         return quotas.of(pod.namespace) is not None and quotas.of(other.namespace) is not None
 
-    def _demand(self, pod: PodInfo) -> Demand:
+    def _demand(self, pod: PodInfo) -> QuotaDemand:
         """Return what is needed with a pod.
 
         Nominated pods of its namespace come before it if their priority isn't lower, and those of other namespaces if
@@ -157,7 +158,7 @@ class CapacityScheduling(DefaultPreemption):
                         everywhere.append(other.requested)
                 elif not self._borrows(quota):
                     everywhere.append(other.requested)
-        return Demand(plus(*own), plus(*everywhere))
+        return QuotaDemand(plus(*own), plus(*everywhere))
 
     def _borrows(self, quota: Quota) -> bool:
         used: Amounts = self._usage.of(quota.namespace)

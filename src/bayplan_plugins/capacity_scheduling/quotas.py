@@ -17,7 +17,6 @@ import msgspec
 
 from bayplan.plugin import CustomObject, InvalidQuantity, ObjectStore, amount_text, amounts_of
 
-ELASTIC_QUOTAS = "elasticquotas.v1alpha1.scheduling.x-k8s.io"
 Amounts = Mapping[str, int]
 """Millicores of cpu, and whole units of other resources, by name."""
 
@@ -44,7 +43,7 @@ class Quota:
         return any(used.get(resource, 0) > most for resource, most in self.max.items())
 
 
-class Quotas:
+class ElasticQuotas:
     """The quota of each namespace. Of several in a namespace, the oldest one counts.
 
     `shared`: the resources that are shared out, because a min names them. `total`: the sum of all mins. `version`

@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Any
 
 from bayplan.client import kind_of
-from bayplan.plugin import Handle, InvalidQuantity, ObjectStore, PodInfo, amount_text, amounts_of
-from bayplan_plugins.capacity_scheduling.quotas import ELASTIC_QUOTAS, key_of
+from bayplan.plugin import ELASTIC_QUOTAS, Handle, InvalidQuantity, ObjectStore, PodInfo, amount_text, amounts_of
+from bayplan_plugins.capacity_scheduling.quotas import key_of
 
 log = logging.getLogger("bayplan.capacityscheduling")
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from bayplan.plugin import ObjectStore, PodInfo
-from bayplan_plugins.capacity_scheduling.quotas import Amounts, Quotas
+from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas
 
 _NOTHING: Amounts = {}
 
@@ -14,7 +14,7 @@ _NOTHING: Amounts = {}
 class Usage:
     """The requests of bound and reserved pods by namespace. `version` increases with every change."""
 
-    def __init__(self, pods: ObjectStore, quotas: Quotas) -> None:
+    def __init__(self, pods: ObjectStore, quotas: ElasticQuotas) -> None:
         self._quotas = quotas
         self._counted: dict[str, tuple[str, Amounts]] = {}
         """By UID: the namespace and the requests of a pod that counts."""

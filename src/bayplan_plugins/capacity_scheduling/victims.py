@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.plugin import PodInfo, Status, VictimPolicy
-from bayplan_plugins.capacity_scheduling.quotas import Amounts, Quotas
+from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas
 from bayplan_plugins.capacity_scheduling.usage import Usage, minus, plus, requests_of
 
 EXCEEDED = Status.unschedulable("global quota max exceeded")
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class QuotaDemand:
     """What is needed with a pod: by its namespace, and by all namespaces with a quota.
 
     Each is the request of the pod, and those of nominated pods that come before it.
@@ -35,7 +35,7 @@ class QuotaVictims(VictimPolicy):
 
     exhaustive = True
 
-    def __init__(self, pod: PodInfo, quotas: Quotas, usage: Usage, demand: Demand) -> None:
+    def __init__(self, pod: PodInfo, quotas: ElasticQuotas, usage: Usage, demand: QuotaDemand) -> None:
         super().__init__(pod)
         self._quotas, self._usage, self._demand = quotas, usage, demand
         self._quota = quotas.of(pod.namespace)

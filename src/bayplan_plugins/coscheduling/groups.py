@@ -38,16 +38,23 @@ class CoschedulingSpec(msgspec.Struct):
 class Group:
     """The requirements of a group.
 
-    `min_resources`: in millicores of cpu and base units of other resources. `timeout`: in seconds. `problem`: why the
-    group is invalid; "" if it is valid.
+    `finished`: how many members have succeeded, as the status says; they need no node any more. `min_resources`: in
+    millicores of cpu and base units of other resources. `timeout`: in seconds. `problem`: why the group is invalid; ""
+    if it is valid.
     """
 
     key: str
     name: str
     min_member: int = 0
+    finished: int = 0
     min_resources: Mapping[str, int] = field(default_factory=dict)
     timeout: int | None = None
     problem: str = ""
+
+    @property
+    def needed(self) -> int:
+        """How many members need a node at the same time."""
+        return max(self.min_member - self.finished, 0)
 
 
 class Groups:
@@ -105,7 +112,14 @@ def _read(key: str, pod_group: Any) -> Group:
         least = amounts_of(spec.minResources)
     except (msgspec.ValidationError, InvalidQuantity) as error:
         return Group(key, name, problem=f"PodGroup {key} is invalid: {error}")
-    return Group(key, name, spec.minMember, least, spec.scheduleTimeoutSeconds)
+    return Group(key, name, spec.minMember, succeeded(pod_group), least, spec.scheduleTimeoutSeconds)
+
+
+def succeeded(pod_group: Mapping[str, Any]) -> int:
+    """Return how many members have succeeded, as the status says."""
+    status = pod_group.get("status")
+    number = status.get("succeeded") if isinstance(status, Mapping) else None
+    return number if isinstance(number, int) and number > 0 else 0
 
 
 def _lightweight(key: str, pod: PodInfo) -> Group:

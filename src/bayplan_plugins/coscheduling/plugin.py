@@ -33,7 +33,7 @@ from bayplan.plugin import (
     WhatIf,
 )
 from bayplan_plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan_plugins.coscheduling.groups import Group, Groups, key_of, total_requests
+from bayplan_plugins.coscheduling.groups import Group, Groups, key_of, succeeded, total_requests
 from bayplan_plugins.coscheduling.status import PodGroupStatuses
 from bayplan_plugins.definitions import definition, permissions
 
@@ -96,7 +96,7 @@ class Coscheduling(Plugin):
         if group is None or group.problem:
             return None
         assigned = self._members.assigned(group.key)
-        needed = group.min_member - len(assigned)
+        needed = group.needed - len(assigned)
         members = tuple(other for other in self._members[group.key].pending if other.uid not in assigned)
         if needed <= 0 or len(members) < needed:
             return None
@@ -127,7 +127,7 @@ class Coscheduling(Plugin):
         group = self._groups.of(pod)
         if group is None:
             return PostFilterResult(Status.unschedulable())
-        missing = group.min_member - len(self._members.assigned(group.key))
+        missing = group.needed - len(self._members.assigned(group.key))
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
         self._reject_waiting(group.key, "optimistic rejection in PostFilter")
@@ -169,7 +169,7 @@ class Coscheduling(Plugin):
             return "PodGroup not found"
         self._members.permit(key, pod.uid, node_name)
         assigned = self._members.assigned(key)
-        if len(assigned) >= group.min_member:
+        if len(assigned) >= group.needed:
             self._failed.pop(key, None)
             for waiting in self._handle.waiting_pods:
                 if key_of(waiting.pod) == key:
@@ -213,12 +213,12 @@ class Coscheduling(Plugin):
             return f"podGroup {group.key} failed recently"
         members = self._members[group.key]
         count = len(members.remaining)
-        if count < group.min_member:
+        if count < group.needed:
             return (
                 f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods number: {count}, "
                 f"minMember of group: {group.min_member}"
             )
-        if count - len(members.gated) < group.min_member:
+        if count - len(members.gated) < group.needed:
             return f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
         if not group.min_resources or self._enough.get(group.key, now) > now:
             return ""
@@ -273,8 +273,9 @@ def after_pod_label_changed(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
 
 
 def after_pod_group_changed(pod: PodInfo, old: dict[str, object] | None, new: dict[str, object]) -> Hint:
-    """Requeue the pods of a group that is new or whose spec changed. Changes of its status are ignored."""
+    """Requeue the pods of a group that is new, whose spec changed, or of which another member has succeeded."""
     metadata = new["metadata"]
     assert isinstance(metadata, dict)
     mine = key_of(pod) == f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return Hint.QUEUE if mine and (old is None or old.get("spec") != new.get("spec")) else Hint.SKIP
+    changed = old is None or old.get("spec") != new.get("spec") or succeeded(old) < succeeded(new)
+    return Hint.QUEUE if mine and changed else Hint.SKIP

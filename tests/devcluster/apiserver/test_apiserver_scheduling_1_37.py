@@ -112,6 +112,17 @@ async def test_pod_group_gets_the_priority_of_its_class(client):
     assert vip.spec.priority == 1000
 
 
+async def test_composite_pod_group_gets_the_priority_of_its_class(client):
+    await client.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 1000})
+    vip = await client.create(
+        COMPOSITE_POD_GROUP, named({**COMPOSITE, **REFERENCE, "priorityClassName": "vip"}, "root")
+    )
+    assert vip.spec.priority == 1000
+    why = r"priority set in the composite pod group \(5\) must match the priority computed \(0\)"
+    with pytest.raises(ApiError, match=why):
+        await client.create(COMPOSITE_POD_GROUP, named({**COMPOSITE, **REFERENCE, "priority": 5}, "other"))
+
+
 async def test_min_count_can_be_changed(client):
     created = await client.create(POD_GROUP, named(GANG))
     created.spec.schedulingPolicy.gang.minCount = 4

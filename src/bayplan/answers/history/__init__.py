@@ -11,6 +11,6 @@ events. A history is of any scheduler; what the decisions of Bayplan's own rest 
 
 `bayplan.history` has its public names.
 
-Other packages use `ends`, `events`, `following`, `format`, `moments`, `reading`, `recording`, `redacting`,
-`run_times`, `sample`, `sources`, `writing`.
+Other packages use `ends`, `events`, `following`, `format`, `metrics`, `moments`, `reading`, `recording`,
+`redacting`, `run_times`, `sample`, `sources`, `writing`.
 """

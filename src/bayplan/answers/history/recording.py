@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -65,6 +65,17 @@ class Redaction(Protocol):
         """The object without what is private; None for a kind that is left out."""
 
 
+@dataclass(slots=True)
+class Progress:
+    """What a recorder has written since it began, and what it misses."""
+
+    rows: int = 0
+    gaps: int = 0
+    """Gaps that it has noted: one for each kind of an outage, and one for all kinds after a restart or a full disk."""
+    missed: set[Kind] = field(default_factory=set)
+    """The kinds whose changes are not seen now."""
+
+
 class HistoryRecorder:
     """Records a cluster to a folder, until it is cancelled.
 
@@ -85,6 +96,7 @@ class HistoryRecorder:
     ) -> None:
         self.synced = asyncio.Event()
         """Set once all kinds were listed, or can't be."""
+        self.progress = Progress()
         self._fault = ""
         """Why nothing could be written; "" if it could."""
         self._client = client
@@ -163,7 +175,10 @@ class HistoryRecorder:
         try:
             following = Following()
             resumed = await _finished(asyncio.to_thread(_restore, self._folder, following, manifest))
-            session = _Session(self._folder, following, manifest, self._pace, self._clock, self._redaction)
+            self.progress.missed.clear()
+            session = _Session(
+                self._folder, following, manifest, self._pace, self._clock, self._redaction, self.progress
+            )
             self._fault = ""
             try:
                 await self._follow(session, resumed, reason)
@@ -178,6 +193,7 @@ class HistoryRecorder:
     async def _follow(self, session: _Session, resumed: datetime | None, reason: str) -> None:
         if resumed is not None:
             session.write([HistoryChange(Row(resumed, columns.GAP_BEGAN, kind=_ALL, reason=reason))])
+            self.progress.gaps += 1
         follows = [_Follow(self._client, kind, session, initial=resumed is None) for kind in self._kinds]
         async with asyncio.TaskGroup() as tasks:
             for follow in follows:
@@ -239,8 +255,10 @@ class _Session:
         pace: Pace,
         clock: Clock,
         redaction: Redaction | None,
+        progress: Progress,
     ) -> None:
         self.following = following
+        self.progress = progress
         self.clock = clock
         self.redaction = redaction
         self.began = clock.now() if manifest.begin is None else manifest.begin
@@ -259,10 +277,12 @@ class _Session:
         """Write changes. A failure ends the recording at the next tick."""
         if self._failure is not None:
             return
+        before = self._journal.rows
         try:
             self._journal.append(changes)
         except OSError as error:
             self._failure = error
+        self.progress.rows += self._journal.rows - before
 
     def warn(self, kind: Kind, reason: str) -> None:
         """Log why a kind can't be read, unless others can't be read for the same reason."""
@@ -382,11 +402,14 @@ class _Follow(FollowedKind):
 
     def _begin_gap(self, time: datetime, reason: str) -> None:
         self._in_gap = True
+        self._session.progress.gaps += 1
+        self._session.progress.missed.add(self.kind)
         row = Row(time, columns.GAP_BEGAN, kind=self.kind.kind, reason=f"{self.kind.resource}: {reason}")
         self._session.write([HistoryChange(row)])
 
     def _end_gap(self, time: datetime) -> None:
         self._in_gap = False
+        self._session.progress.missed.discard(self.kind)
         self._contact = time
         self._session.write([HistoryChange(Row(time, columns.GAP_ENDED, kind=self.kind.kind))])
 

@@ -14,12 +14,12 @@ is as before after each question, also if `progress` raised `Stopped`. An Insigh
 Start at `insight.py`; `questions/` has one file per question, and `asked/` has its parameters as one struct. To add a
 question: a file in `questions/` with a frozen dataclass that extends `Answer` and a function of a world; a file in
 `asked/` with its struct, whose `ask` calls that function; its line in `question_types.py`, which gives it to serve and
-assistants; a command in `bayplan.faces.cli.insight`; and a case in tests/insight/questions (docs/insight.md shows them,
-and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
+assistants; its command, a line in `bayplan.faces.cli`; and a case in tests/insight/questions (docs/insight.md shows
+them, and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
 
 `bayplan.insight` has its public names.
 
-Other packages use `answers`, `asked`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`, `manifests`,
-`namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`, `question_types`,
-`questions`, `recommendations`, `rendering`, `tables`.
+Other packages use `answers`, `asked`, `checking`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`,
+`manifests`, `namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`,
+`question_types`, `questions`, `recommendations`, `rendering`, `tables`.
 """

@@ -8,7 +8,7 @@ tables (`tables.py`), which `rendering.py` makes text or HTML. Keys of the JSON 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bayplan.answers.insight.json_values import fields_of
@@ -48,6 +48,21 @@ class Answer(ABC):
     def interrupted(self) -> bool:
         """Whether the question was stopped early, so that the answer has only what was known by then."""
         return False
+
+    @property
+    def forms(self) -> Mapping[str, str]:
+        """Further forms of it as text, by name: those that other tools read."""
+        return {}
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """What to do next, the best first: changes that were tried, or questions to ask. None if nothing is wrong."""
+        return ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether what was asked about is as one would like it, so that a command exits with 0, and not with 1."""
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md, as JSON-compatible values. Keys are stable; new ones may come."""

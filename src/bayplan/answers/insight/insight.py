@@ -10,11 +10,10 @@ from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, pl
 from bayplan.answers.insight.asked_world import AskedWorld
 from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, AdditionLimit
 from bayplan.answers.insight.namespaces import check_namespace
-from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
+from bayplan.answers.insight.owners import workload_called
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import flattened
 from bayplan.core.api.kinds import JOB
-from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates
@@ -22,6 +21,7 @@ from bayplan.foundations.lazy import on_use
 
 with on_use():
     from bayplan.answers.insight import nodes as node_names
+    from bayplan.answers.insight.checking import check
     from bayplan.answers.insight.questions import (
         balance,
         capacity,
@@ -56,6 +56,7 @@ with on_use():
 
 
 if TYPE_CHECKING:  # only the asked question is imported
+    from bayplan.answers.insight.checking.check import Check
     from bayplan.answers.insight.foresight import Foresight
     from bayplan.answers.insight.questions.balance import Balance
     from bayplan.answers.insight.questions.capacity import Capacity
@@ -120,7 +121,7 @@ class Insight(AskedWorld):
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
         found = pending.explain_all(
-            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.all()
+            self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.of_many()
         )
         if not free or found.interrupted:
             return found
@@ -139,19 +140,10 @@ class Insight(AskedWorld):
     ) -> PendingPods:
         """Explain the pods of a workload, such as `("deployment", "web")`, by cause. Raises QuestionError."""
         self.world.reset()
-        known = kind_called(kind)
-        if known not in WORKLOADS:
-            kinds = ", ".join(workload.singular for workload in WORKLOADS)
-            raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
-        pods = owned_by(self.snapshot, self._pods, known, namespace, name)
-        if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
-            hint = others_called(self.snapshot, self._pods, known, namespace, name)
-            raise QuestionError(
-                f"there is no {known.singular} {namespace}/{name} with pods in {self.snapshot.title}{hint}"
-            )
+        known, pods = workload_called(self.snapshot, self._pods, kind, namespace, name)
         what = f"{known.singular} {namespace}/{name}"
         found = pending.explain_all(
-            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.all()
+            self.world, what, filter(matches, pods), shown=shown, progress=progress, **self._trials.of_many()
         )
         key = f"{namespace}/{name}"
         missing = workload.missing_pods(self.snapshot, known, key, pods, self.seed)
@@ -172,6 +164,20 @@ class Insight(AskedWorld):
         except Stopped:
             return fit.Fit((), shown, interrupted=True)
         return fit.fit(self.world, expansion, shown=shown, progress=progress)
+
+    def check(
+        self,
+        objects: Iterable[Mapping[str, Any]],
+        *,
+        fail_on: str = "error",
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Check:
+        """Return what is wrong with objects (documents) before they are applied. Raises QuestionError.
+
+        `fail_on`: from which level of findings on the check fails: `error`, `warning` or `note`.
+        """
+        return check.check(self, objects, fail_on=fail_on, shown=shown, progress=progress)
 
     def what_if(
         self,
@@ -229,12 +235,7 @@ class Insight(AskedWorld):
         `progress`: as for `capacity`. Raises QuestionError.
         """
         self.world.reset()
-        known = {group.pool for group in node_groups.node_groups(self.world)} if pools else set()
-        for pool in pools:
-            if pool not in known:
-                raise QuestionError(
-                    f"there is no pool {pool} in {self.snapshot.title}{did_you_mean(pool, sorted(known))}"
-                )
+        node_groups.check_pools(self.world, pools, self.snapshot.title)
         expansion = None if objects is None else self._manifests(progress).expand(objects)
         limits = node_search.PoolLimits(most, price_of)
         return scale_up.scale_up(
@@ -271,6 +272,7 @@ class Insight(AskedWorld):
                 pods=pods,
                 seed=self.seed,
                 sooner=sooner,
+                admission=targets.admission_asked(self.snapshot, what, namespace, pods),
                 classes=raised_priority.priorities_of(self.snapshot),
                 trials=self._trials.all() if objects is None else {},
             )

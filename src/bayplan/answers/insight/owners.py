@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bayplan.answers.insight.answers import listed
+from bayplan.answers.insight.answers import QuestionError, listed
 from bayplan.answers.simulation.owners import owners_of, references_in
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import (
@@ -46,6 +46,21 @@ def owned_by(snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: Kind, namesp
     owners = owners_behind(snapshot, kind, namespace, name)
     found = [pod for pod in pods.values() if pod.namespace == namespace and not owners.isdisjoint(owners_of(pod))]
     return sorted(found, key=lambda pod: pod.key)
+
+
+def workload_called(
+    snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: str, namespace: str, name: str
+) -> tuple[Kind, list[PodInfo]]:
+    """Return the kind of a workload that is named as for kubectl, and its pods. Raises QuestionError."""
+    known = kind_called(kind)
+    if known not in WORKLOADS:
+        kinds = ", ".join(workload.singular for workload in WORKLOADS)
+        raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
+    found = owned_by(snapshot, pods, known, namespace, name)
+    if not found and f"{namespace}/{name}" not in snapshot.of_kind(known):
+        hint = others_called(snapshot, pods, known, namespace, name)
+        raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {snapshot.title}{hint}")
+    return known, found
 
 
 def owners_behind(snapshot: Snapshot, kind: Kind, namespace: str, name: str) -> set[tuple[str, str]]:

@@ -92,6 +92,26 @@ class Option:
                 yield from each if isinstance(each, tuple) else (str(each),)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """The command of a question, as far as the parameters don't say it. A question that has it needs no other command.
+
+    `help`: what its help says. `doing`: what takes time, if Ctrl-C may end it early. `adds`: whether it adds to the
+    cluster, so that it has limits. `decides`: whether it makes decisions, so that it needs plugins of a recording.
+    `expected`: what is wrong with parameters that aren't `complete`. `unselected`: why -l can't be given. `forms`: what
+    its answer has besides the usual ones. `paths`: whether files of objects can be given as arguments, too.
+    """
+
+    help: str
+    doing: str = ""
+    adds: bool = False
+    decides: bool = True
+    expected: str = ""
+    unselected: str = ""
+    forms: Sequence[str] = ()
+    paths: bool = False
+
+
 Name = Annotated[str, Meta(min_length=1, max_length=512)]
 Number = Annotated[int, Meta(ge=1, le=MOST)]
 Namespace = Annotated[str, Meta(min_length=1, max_length=63, description="The namespace of names without one.")]
@@ -146,6 +166,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """Its name in addresses."""
     words: ClassVar[Sequence[str]] = ()
     """The command of `bayplan`; by default, that of its name."""
+    spoken: ClassVar[Spoken | None] = None
+    """Its command; None if that does more than to ask the question."""
     example: ClassVar[Mapping[str, Any]] = {}
     """Parameters as JSON, as documents for programs show them."""
     narrowing: ClassVar[str] = ""
@@ -156,6 +178,11 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     @abstractmethod
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> Answer:
         """Ask it. `shown`: the most rows of tables as text. Raises QuestionError."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether its parameters go together."""
+        return True
 
     def arguments(self) -> Iterator[str]:
         """Yield the arguments of the command, without those that are the default."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from bayplan.answers.insight.asked import (
     balance,
     capacity,
+    check,
     diff,
     doctor,
     drain,
@@ -30,6 +31,7 @@ QUESTIONS: Mapping[str, type[Question]] = {
         explain.ExplainWorkload,
         why_not.AskWhyNot,
         fit.AskFit,
+        check.AskCheck,
         capacity.AskCapacity,
         drain.AskDrain,
         shrink.AskShrink,

@@ -20,6 +20,7 @@ from bayplan.answers.replay.scheduler import ReplayedScheduler
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import bare, encode
+from bayplan.core.api.provisioning import is_provisioned
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.running.recording import entries
 from bayplan.running.recording.entries import PlanMade, PodDecided
@@ -170,6 +171,8 @@ class SnapshotMaker:
         for kind in scheduler.kinds:
             before, known = self._known.get(kind, {}), dict[str, tuple[Any, str, bytes]]()
             for key, obj in scheduler.state.objects[kind].items():
+                if kind is POD and not obj.node_name and is_provisioned(obj):
+                    continue  # a request is asked; no pod of the cluster
                 node = _assumed_node(scheduler, obj) if kind is POD else ""
                 old = before.get(key)
                 if old is None or old[0] is not obj or old[1] != node:

@@ -40,7 +40,7 @@ from bayplan.running.recording.entries import (
     Replied,
 )
 
-_SILENT = logging.Logger("bayplan.answers.replay", logging.CRITICAL + 1)  # noqa: LOG001 - no handler may have it
+SILENT = logging.Logger("bayplan.answers.replay", logging.CRITICAL + 1)  # noqa: LOG001 - no handler may have it
 
 
 _FIRST_DATE = 1e9
@@ -128,7 +128,7 @@ class ReplayedPorts(SilentPorts, NotMeasured):
             statuses=self,
             recorder=self,
             measures=self,
-            log=_SILENT,
+            log=SILENT,
         )
 
     def _run(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:

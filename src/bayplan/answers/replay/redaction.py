@@ -38,6 +38,8 @@ from bayplan.running.recording.entries import (
     RecordedStatus,
     RecordingEnded,
     Replied,
+    RequestDue,
+    RequestsOpened,
     Setting,
 )
 from bayplan.running.recording.summaries import LEFT_OUT, without_text
@@ -63,8 +65,10 @@ class RecordingRedactor:
         configuration, without_arguments = redacted_configuration(setting.configuration, self._names)
         for name in without_arguments:
             self._leave_out(f"the arguments of plugin {name}")
+        if setting.answers:
+            self._leave_out("provisioning requests")
         plugins = tuple(map(_plugin, setting.plugins))
-        return replace(setting, configuration=configuration, plugins=plugins, cluster="")
+        return replace(setting, configuration=configuration, plugins=plugins, cluster="", answers=())
 
     def entries(self, entries: Iterable[RecordedEntry]) -> list[RecordedEntry]:
         """The entries with new names. Changes of kinds whose fields aren't known are left out."""
@@ -107,6 +111,8 @@ class RecordingRedactor:
                 return replace(entry, preemptor=self._uid(entry.preemptor), victims=self._uids(entry.victims))
             case GaveWay() | Began() | RecordingEnded():
                 return entry
+            case RequestsOpened() | RequestDue():
+                return None
             case _:
                 assert_never(entry)
 
@@ -160,6 +166,7 @@ class RecordingRedactor:
             ),
             nominated=tuple((self._pod(key), self._uid(uid), self._node(node)) for key, uid, node in entry.nominated),
             binding=tuple((task, self._uid(uid)) for task, uid in entry.binding),
+            requests=b"",
         )
 
     def _recorded_object(self, each: RecordedObject) -> RecordedObject | None:

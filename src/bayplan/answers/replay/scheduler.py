@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bayplan.answers.replay.ports import ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
+from bayplan.answers.replay.ports import SILENT, ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
 from bayplan.answers.replay.restoring import RestoredQueue, restore_queue, restore_state
 from bayplan.answers.replay.tasks import ReplayedTask, ReplayedTasks
 from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
@@ -32,6 +32,8 @@ from bayplan.core.queue import QueuedPod, QueueProfile, RetryTimes
 from bayplan.core.scheduling import Plan
 from bayplan.foundations.collector import collector_paused
 from bayplan.foundations.failures import Failures
+from bayplan.running.provisioning.desk import Desk
+from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.recording import entries
 from bayplan.running.recording.entries import AnyEntry, Changed, Checkpoint, Setting
 from bayplan.running.recording.frames import RecordingError
@@ -59,7 +61,8 @@ class ReplayedScheduler:
         self.tasks = ReplayedTasks()
         self.handle = handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
         self.kubernetes = setting.kubernetes
-        self.profiles = build_profiles(handle)
+        self._desk = Desk(ProvisioningOptions(setting.answers), SILENT) if setting.answers else None
+        self.profiles = (build_profiles if self._desk is None else self._desk.profiles(build_profiles))(handle)
         any_event = () if are_asked is None else (EXTENDER,)
         self.failures = Failures()
         self.queue = RestoredQueue(
@@ -69,14 +72,14 @@ class ReplayedScheduler:
             own=own_volumes(self.state.objects),
             failures=self.failures,
         )
-        ports = ReplayedPorts(self.state, self.clock, self.tasks, planned)
+        ports = ReplayedPorts(self.state, self.clock, self.tasks, planned).ports()
         self.runtime = runtime = Runtime(
             self.profiles,
             self.state,
             self.queue,
             handle.waiting_pods,
             Intake(lambda: None),
-            ports.ports(),
+            ports if self._desk is None else self._desk.ports(ports),
             self.failures,
         )
         extenders = None if are_asked is None else ReplayedExtenders(self.state, self.tasks, are_asked)
@@ -87,6 +90,9 @@ class ReplayedScheduler:
         self._executor = Executor(runtime)
         self._random = random.Random(setting.seed)
         self._attempts = AttemptDriver(runtime, self._random, extenders)
+        if self._desk is not None:
+            self._desk.connect(runtime)
+            self._attempts.lending = self._desk.lending
         self._unfinished = Unfinished(TimeSlice(lambda: 0.0))
         self._decoder = PodDecoder()
         self._receiver = Receiver.of(runtime)
@@ -111,6 +117,7 @@ class ReplayedScheduler:
         kinds = {kind.kind: kind for kind in self.kinds}
         with collector_paused():
             restore_state(checkpoint, self.state, kinds, self._decode)
+            self._restore_requests(checkpoint)
             restore_queue(checkpoint, self.queue, self.state)
         state = checkpoint.random
         self._random.setstate((state[0], tuple(state[1]), state[2]))
@@ -118,6 +125,13 @@ class ReplayedScheduler:
         self.tasks.begin_at(checkpoint.tasks)
         self._binding = dict(checkpoint.binding)
         self.restored = True
+
+    def _restore_requests(self, checkpoint: Checkpoint) -> None:
+        if self._desk is not None and checkpoint.requests:
+            try:
+                self._desk.restore(checkpoint.requests)
+            except ValueError as error:
+                raise RecordingError(str(error)) from None
 
     def pop(self, entry: entries.Popped) -> QueuedPod | None:
         """Ask the queue for a pod, as the recorded scheduler did. Begin its attempt with `attempt`."""
@@ -157,6 +171,8 @@ class ReplayedScheduler:
         elif isinstance(entry, entries.Answered):
             if self._attempt is not None:
                 self._attempt.deliver(entries.Answered, entry)
+        elif isinstance(entry, entries.RequestsOpened | entries.RequestDue):
+            self._answer(entry)
         elif isinstance(entry, entries.Activated):
             found = (self.queue.get(uid) for uid in entry.uids)
             self._activate([queued.pod for queued in found if queued is not None])
@@ -182,6 +198,14 @@ class ReplayedScheduler:
         to = task.inner if inner and task.inner is not None else task
         to.deliver(type(entry), entry)
         self.tasks.drop_ended(entry.task)
+
+    def _answer(self, entry: entries.RequestsOpened | entries.RequestDue) -> None:
+        if self._desk is None:
+            return
+        if isinstance(entry, entries.RequestDue):
+            self._desk.due(entry.key)
+        else:
+            self._desk.open()
 
     def _activate(self, pods: Iterable[PodInfo]) -> None:
         self.queue.activate(pods, self.clock.monotonic())

@@ -22,6 +22,7 @@ from bayplan.answers.replay.moments import PodNames, RecordedDecision, decisions
 from bayplan.answers.replay.policies import Policy
 from bayplan.answers.replay.replay import describe_decision
 from bayplan.answers.replay.wanted import DecisionSelector, MomentError, find, stop_before
+from bayplan.core.api.provisioning import MARK
 from bayplan.running.recording.files import Recording
 
 BEFORE = "As the cluster was just before:"
@@ -122,6 +123,11 @@ class AskedDecision:
         """What was decided, and what was evicted for that."""
         return tuple(_told(self.decided, self.pod, self.asked, self.names, self.evictions))
 
+    @property
+    def explains_itself(self) -> bool:
+        """Whether the lines say all: the pod stands for a place of a provisioning request, and is in no snapshot."""
+        return MARK in self.asked
+
     def explained(self, policy: Policy, progress: Progress = silent) -> Explanation:
         """Explain it, with what decided then. Raises RecordingError and QuestionError."""
         _, snapshot = stop_before(policy, self.decided, progress)
@@ -150,6 +156,8 @@ def _told(decided: RecordedDecision, pod: str, asked: str, names: PodNames, evic
         yield f"pod {pod} was evicted from node {decided.node_for(one.uid)}{more} to make room for pod {asked}"
     yield f"at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC (decision {decided.number:,}), it was decided about pod {asked}:"
     yield f"  {describe_decision(one, decided.preemptions)}{f' ({listed(victims)})' if victims else ''}"
+    if MARK in asked:
+        yield f"  {_of_request(decided, asked)}"
     if one is None:
         return
     begin = "to get there, it" if one.node else "before, it had"
@@ -158,6 +166,13 @@ def _told(decided: RecordedDecision, pod: str, asked: str, names: PodNames, evic
             evicted, node = _pods(names.of(before.victims_of(one.uid))), before.node_for(one.uid)
             when = f"at {before.time:%H:%M:%S.%f} (decision {before.number:,})"
             yield f"  {begin} evicted {evicted} from node {node} {when}"
+
+
+def _of_request(decided: RecordedDecision, place: str) -> str:
+    """How the request was decided that a pod stands for a place of."""
+    fitting = sum(bool(pod.node) for pod in decided.pods)
+    outcome = "all of its pods had room" if decided.placed else f"room was found for {fitting} of its pods, not for all"
+    return f"it stands for a place of provisioningrequest {place.partition(MARK)[0]}: {outcome}"
 
 
 def _pods(names: Sequence[str]) -> str:

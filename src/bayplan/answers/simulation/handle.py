@@ -15,6 +15,7 @@ from bayplan.core.api.kinds import Kind, kind_of
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.feeds import Feed
 from bayplan.core.framework.handle import ApiClient, StateHandle
 from bayplan.core.framework.measurements import Unmeasured
 from bayplan.core.framework.waiting_pods import PodsInPermit
@@ -55,6 +56,12 @@ class OfflineHandle(StateHandle):
         store = super().objects(kind)
         self.watched.add(kind_of(kind) if isinstance(kind, str) else kind)
         return store
+
+    def feed(self, kind: str, name: str) -> Feed:
+        """The feed of a kind, whose objects are then among the `watched`: a snapshot or a recording may have them."""
+        feed = super().feed(kind, name)
+        self.watched.add(feed.kind)
+        return feed
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """Call `done` once: nothing changes while a plugin waits."""

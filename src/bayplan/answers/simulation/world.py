@@ -340,6 +340,10 @@ class World:
         self.undo_to(0)
         self.rng.seed(self._seed)
 
+    def reseed(self, seed: int) -> None:
+        """Let the random generator begin with another seed from the next reset on."""
+        self._seed = seed
+
     def changed(self, undo: Callable[[], object]) -> None:
         """Record a change of the state that was made directly, with the function that undoes it."""
         self.version += 1

@@ -15,7 +15,7 @@ from bayplan.core.api.coscheduling import POD_GROUP_LABEL
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import Kind, custom_kind
 from bayplan.core.api.objects import encode
-from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,9 @@ _REFERENCES: Mapping[Kind, _Reference] = {
     kinds.RESOURCE_SLICE: _Reference(kinds.RESOURCE_CLAIM, b'"deviceClassName":', "claims need their devices"),
     kinds.NAMESPACE: _Reference(kinds.POD, b'"namespaceSelector":{"', "pods select them"),
     custom_kind(POD_GROUPS): _Reference(kinds.POD, b'"podGroupName":"', "pods refer to them"),
+    custom_kind(COMPOSITES): _Reference(
+        custom_kind(POD_GROUPS), b'"parentCompositePodGroupName":"', "PodGroups are in them"
+    ),
     custom_kind(COSCHEDULING_POD_GROUPS): _Reference(kinds.POD, f'"{POD_GROUP_LABEL}":'.encode(), "pods refer to them"),
 }
 

@@ -20,6 +20,7 @@ from bayplan.core.api.objects import Document
 from bayplan.core.api.patch import apply_merge_patch
 from bayplan.core.api.status import StatusError
 from bayplan.core.api.suggestions import did_you_mean
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan_devcluster.apiserver.storage.resource import Resource
@@ -46,7 +47,8 @@ class Objects:
 
     def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
         self.snapshot = snapshot
-        self._server = ApiServer(listen=False, gated=kinds.VERSIONED_KINDS)  # manifests may have any version
+        of_any_version = DEFAULT_GATES.but("CompositePodGroup")  # as the manifests may be
+        self._server = ApiServer(listen=False, gated=kinds.VERSIONED_KINDS, gates=of_any_version)
         self._storage = self._server.storage
         self._storage.random.seed(seed)
         self._complete: set[str] = set()
@@ -79,7 +81,7 @@ class Objects:
         if name:
             metadata["name"] = given["metadata"]["name"] = name
         spec = given.get("spec") or {}
-        if resource.kind.kind in {"Pod", "PodGroup"}:
+        if resource.kind.kind in {"Pod", "PodGroup", "CompositePodGroup"}:
             self._ensure_class(spec)
         try:
             entry = self._storage.create(resource, namespace, given)
@@ -124,7 +126,8 @@ class Objects:
     def existing(self, document: Document) -> Document | None:
         """Return the object of this kind and name, with the defaults of the API server; None if there is none."""
         resource = self._resource_of(document)
-        name = (document.get("metadata") or {}).get("name")
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
         if resource is None or not name:
             return None
         namespace = _namespace_of(resource, document)

@@ -5,13 +5,14 @@ Secrets and ConfigMaps aren't among them: no decision depends on their contents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.core.api import kinds, kueue
+from bayplan.core.api.coscheduling import ELASTIC_QUOTAS
 from bayplan.core.api.coscheduling import POD_GROUPS as COSCHEDULING_POD_GROUPS
 from bayplan.core.api.kinds import Kind, custom_kind
-from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 from bayplan.core.api.provisioning import PROVISIONING_REQUEST
 
 ROLE = "bayplan-insight"
@@ -63,7 +64,9 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.POD_TEMPLATE: _HELD,
     **dict.fromkeys(kueue.NAMES, _ADMISSION),
     custom_kind(POD_GROUPS): _GANGS,
+    custom_kind(COMPOSITES): "the pods of groups in composite groups seem to wait for these",
     custom_kind(COSCHEDULING_POD_GROUPS): _GANGS,
+    custom_kind(ELASTIC_QUOTAS): "pods that an elastic quota has no room for seem to fit",
 }
 """What it costs if a kind can't be read. These are all kinds that a snapshot has, but for the required ones."""
 
@@ -73,20 +76,25 @@ FOLLOWED = (*REQUIRED, *(kind for kind in EFFECTS if kind is not kinds.LEASE))
 CUSTOM_EFFECT = "the plugins that read it see no objects"
 
 
+def reading(which: Iterable[Kind]) -> list[dict[str, Any]]:
+    """The rules of a role that may list and watch exactly these kinds."""
+    by_group: dict[str, set[str]] = {}
+    for kind in which:
+        by_group.setdefault(kind.group, set()).add(kind.plural)
+    return [
+        {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["list", "watch"]}
+        for group, plurals in sorted(by_group.items())
+    ]
+
+
 def cluster_role() -> dict[str, Any]:
     """The ClusterRole that `Snapshot.from_cluster` needs: to list exactly the kinds that it reads.
 
     `bayplan ui` watches them, too.
     """
-    by_group: dict[str, set[str]] = {}
-    for kind in (*REQUIRED, *EFFECTS):
-        by_group.setdefault(kind.group, set()).add(kind.plural)
     return {
         "apiVersion": kinds.CLUSTER_ROLE.api_version,
         "kind": kinds.CLUSTER_ROLE.kind,
         "metadata": {"name": ROLE},
-        "rules": [
-            {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["list", "watch"]}
-            for group, plurals in sorted(by_group.items())
-        ],
+        "rules": reading((*REQUIRED, *EFFECTS)),
     }

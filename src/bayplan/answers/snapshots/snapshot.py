@@ -21,9 +21,10 @@ import msgspec
 from bayplan.answers.snapshots.documents import collect, identify
 from bayplan.answers.snapshots.held_places import with_held_places
 from bayplan.answers.snapshots.reading import Documents, Gap, Progress, Reading, SnapshotError
-from bayplan.core.api.kinds import DAEMON_SET, POD, Kind, name_of
+from bayplan.core.api.kinds import DAEMON_SET, POD, Kind, custom_kind, name_of
 from bayplan.core.api.objects import encode
-from bayplan.core.versions import FollowedVersion, version_followed
+from bayplan.core.api.pod_groups import COMPOSITES
+from bayplan.core.versions import FollowedVersion, of_composites, version_followed
 
 if TYPE_CHECKING:
     from bayplan.running.client.client import Client
@@ -167,9 +168,14 @@ class Snapshot:
 
     @property
     def followed(self) -> FollowedVersion:
-        """The version of Kubernetes that questions about it decide as, unless they are told another one."""
+        """The version of Kubernetes that questions about it decide as, unless they are told another one.
+
+        For files, the oldest one; with CompositePodGroups, the first one that has them.
+        """
         found = version_followed(self.version or "", self.source or "the snapshot")
-        return FollowedVersion(found.version) if self.version is None else found
+        if self.version is not None:
+            return found
+        return FollowedVersion(of_composites() if self.of_kind(custom_kind(COMPOSITES)) else found.version)
 
     def but(
         self,

@@ -2,7 +2,8 @@
 
 Kubernetes 1.37 serves PodGroups in v1beta1 and v1alpha3, which have the same fields, and 1.36 in v1alpha2. All of them
 are read as v1beta1 and kept in one store. A PodGroup keeps the form in which it was sent, and `apiVersion` says which
-one that is. They are decoded leniently, as custom objects: added or removed fields do no harm.
+one that is. They are decoded leniently, as custom objects: added or removed fields do no harm. So are
+CompositePodGroups, the groups of groups, which 1.37 has in v1alpha3 alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ POD_GROUPS = "podgroups.v1beta1.scheduling.k8s.io"
 OLDER_POD_GROUPS = tuple(custom_kind(f"podgroups.{version}.scheduling.k8s.io") for version in ("v1alpha3", "v1alpha2"))
 """The other versions in which servers have them, the newest one first."""
 
+COMPOSITES = "compositepodgroups.v1alpha3.scheduling.k8s.io"
+"""The kind of CompositePodGroups."""
+
+MOST_LEVELS = 4
+"""The most levels that a tree of groups may have; the PodGroup is one of them. Mirrors WorkloadMaxTreeDepth."""
+
 SCHEDULED, SCHEDULED_IN_1_36 = "PodGroupInitiallyScheduled", "PodGroupScheduled"
+COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
 
 
 class GangPolicy(msgspec.Struct):
@@ -29,10 +37,22 @@ class GangPolicy(msgspec.Struct):
     minCount: int
 
 
+class CompositeGangPolicy(msgspec.Struct):
+    """`gang` of a scheduling policy of a CompositePodGroup."""
+
+    minGroupCount: int
+
+
 class SchedulingPolicy(msgspec.Struct):
     """`schedulingPolicy`. Without `gang`, the group's pods are scheduled independently."""
 
     gang: GangPolicy | None = None
+
+
+class CompositeSchedulingPolicy(msgspec.Struct):
+    """`schedulingPolicy` of a CompositePodGroup. Without `gang`, one of its groups is enough."""
+
+    gang: CompositeGangPolicy | None = None
 
 
 class TopologyConstraint(msgspec.Struct):
@@ -61,20 +81,14 @@ class GroupClaim(msgspec.Struct):
     resourceClaimTemplateName: str | None = None
 
 
-class PodGroupSpec(msgspec.Struct):
-    """`spec` of a PodGroup."""
+class GroupSpec(msgspec.Struct, kw_only=True):
+    """What the `spec` of a PodGroup and that of a CompositePodGroup have in common."""
 
-    schedulingPolicy: SchedulingPolicy
     schedulingConstraints: SchedulingConstraints | None = None
     disruptionMode: DisruptionMode | str | None = None
     priority: int | None = None
-    resourceClaims: list[GroupClaim] | None = None
     preemptionPolicy: str | None = None
-
-    @property
-    def least(self) -> int:
-        """The minimum number of pods that must be placed together."""
-        return 0 if self.schedulingPolicy.gang is None else self.schedulingPolicy.gang.minCount
+    parentCompositePodGroupName: str | None = None
 
     @property
     def topology_key(self) -> str:
@@ -89,9 +103,37 @@ class PodGroupSpec(msgspec.Struct):
         return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
 
 
+class PodGroupSpec(GroupSpec, kw_only=True):
+    """`spec` of a PodGroup."""
+
+    schedulingPolicy: SchedulingPolicy
+    resourceClaims: list[GroupClaim] | None = None
+
+    @property
+    def least(self) -> int:
+        """The minimum number of pods that must be placed together."""
+        return 0 if self.schedulingPolicy.gang is None else self.schedulingPolicy.gang.minCount
+
+
+class CompositeSpec(GroupSpec, kw_only=True):
+    """`spec` of a CompositePodGroup."""
+
+    schedulingPolicy: CompositeSchedulingPolicy
+
+    @property
+    def least(self) -> int:
+        """The minimum number of groups that must be placed together."""
+        return 1 if self.schedulingPolicy.gang is None else self.schedulingPolicy.gang.minGroupCount
+
+
 def spec_of(pod_group: Any) -> PodGroupSpec:
     """The spec of a PodGroup. Raises msgspec.ValidationError for a malformed one."""
     return msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec)
+
+
+def composite_spec_of(composite: Any) -> CompositeSpec:
+    """The spec of a CompositePodGroup. Raises msgspec.ValidationError for a malformed one."""
+    return msgspec.convert(composite.get("spec") or {}, CompositeSpec)
 
 
 def claims_made_for(pod_group: Mapping[str, Any]) -> dict[str, str | None]:

@@ -11,8 +11,8 @@ what-if or not, so a plugin is written once, for real and for hypothetical state
 
 A `ClusterState` belongs to one scheduler and one thread. The intake changes it, and the executor. Start at `state.py`.
 
-Other packages use `affinity_terms`, `columns`, `csi_nodes`, `disruption_budgets`, `domains`, `host_ports`,
-`node_columns`, `node_selection`, `node_table`, `nodes`, `nominations`, `objects`, `pod_changes`, `pod_decoder`,
-`pod_groups`, `pod_info`, `pod_selectors`, `resizes`, `row_changes`, `selector_index`, `slots`, `state`, `tally`,
-`volume_access`.
+Other packages use `affinity_terms`, `columns`, `csi_nodes`, `disruption_budgets`, `domains`, `group_trees`,
+`host_ports`, `node_columns`, `node_selection`, `node_table`, `nodes`, `nominations`, `objects`, `pod_changes`,
+`pod_decoder`, `pod_groups`, `pod_info`, `pod_selectors`, `resizes`, `row_changes`, `selector_index`, `slots`, `state`,
+`tally`, `volume_access`.
 """

@@ -1,17 +1,88 @@
-"""NodeColumns: arrays of a plugin's own with one value per node, kept up to date row by row.
+"""Columns of a plugin's own, kept up to date row by row: what a plugin knows of each node, as arrays.
 
-A plugin that rests on objects named as their nodes, such as custom resources, keeps what they say in arrays, and looks
-at all nodes at once. The objects may come before their nodes, and rows are reused: `NodeColumns` knows what to write
-where.
+`NodeColumn` is a number for each node, which a function computes from the node and its pods::
+
+    self._racks = NodeColumn(lambda node: int(node.labels.get("rack", 0)), np.int64, reads_pods=False)
+    ...
+    rack = self._racks.of(nodes)
+
+`NodeColumns` are arrays of any shape, for plugins that rest on objects named as their nodes, such as custom resources.
+The objects may come before their nodes, and rows are reused: it knows what to write where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar, cast
 
-from bayplan.core.cluster.columns import Rows
-from bayplan.core.cluster.nodes import Nodes
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.core.api.labels import LabelSelector, Requirement
+from bayplan.core.cluster.columns import Bool, Int64, Rows, grown, locked
+from bayplan.core.cluster.node_table import NodeTable
+from bayplan.core.cluster.nodes import NodeInfo, Nodes
+from bayplan.core.cluster.pod_selectors import PodSelector
 from bayplan.core.cluster.row_changes import RowChanges
+
+N = TypeVar("N", np.float64, np.int64)
+"""What a column consists of."""
+
+
+class NodeColumn(Generic[N]):
+    """A number for each node, which a function computes from the node and its pods; 0 where there is no node.
+
+    The function is called for each node once, and then for those that changed, or whose pods came or went. With
+    `reads_pods=False`, it is called only if the node itself changed. If it reads something else, call `again` when that
+    changes. A new version of a pod is no change, unless its labels or its requests are others.
+    """
+
+    def __init__(self, compute: Callable[[NodeInfo], float], dtype: type[N], *, reads_pods: bool = True) -> None:
+        self._compute = compute
+        self._reads_pods = reads_pods
+        self._changes = RowChanges()
+        self._values: NDArray[N] = np.zeros(0, dtype=dtype)
+        self._again: Callable[[NDArray[N]], Bool] | None = None
+
+    def again(self, where: Callable[[NDArray[N]], Bool] | None = None) -> None:
+        """Compute the numbers again, as they are needed: all, or those that `where` chooses of the present ones."""
+        self._again = where or _all
+
+    def of(self, nodes: Nodes) -> NDArray[N]:
+        """Return the numbers of nodes: a read-only array of shape (len(nodes),). What-ifs count."""
+        self._update(nodes.table)
+        values = locked(self._values)[nodes.rows]
+        if nodes.changes and self._reads_pods:
+            values = values.copy()
+            for position in nodes.changes:
+                values[position] = self._compute(nodes.info(position))
+            values.setflags(write=False)
+        return values
+
+    def at(self, node: NodeInfo) -> float:
+        """Return the number of one node."""
+        nodes = node.among
+        self._update(nodes.table)
+        if nodes.changes and self._reads_pods and node.position in nodes.changes:
+            return self._compute(node)
+        return self._values.item(nodes.row(node.position))
+
+    def _update(self, table: NodeTable) -> None:
+        rows: Iterable[int] = self._changes.take(table)
+        if self._again is not None:
+            chosen = np.flatnonzero(self._again(self._values[: table.size])).tolist()
+            rows, self._again = {*rows, *chosen}, None
+        elif self._changes.only_pods and not self._reads_pods:
+            return
+        if not rows:
+            return
+        if len(self._values) < table.capacity:
+            self._values = cast("NDArray[N]", grown(self._values, table.capacity))
+        everything = Nodes(table)
+        for row in rows:
+            if row < len(self._values):
+                live = row < table.size and table.live.item(row)
+                self._values[row] = self._compute(NodeInfo(everything, row)) if live else 0
 
 
 class NodeColumns:
@@ -55,3 +126,21 @@ class NodeColumns:
             for row in rows:
                 self._fill(row, table.name_of(row))
         return nodes.rows
+
+
+def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
+    """Return how many pods of each node have these labels, in any namespace. What-ifs count.
+
+    The numbers are kept up to date for labels that are asked for again and again.
+    """
+    requirements = tuple(Requirement.of(key, "=", (value,)) for key, value in sorted(labels.items()))
+    selector = PodSelector(None, LabelSelector(requirements))
+    counts = nodes.table.group((selector,)).counts.dense(nodes.table.size)[nodes.rows]
+    if nodes.changes:
+        counts = counts + nodes.counted(lambda pods: [int(selector.matches(pod)) for pod in pods])
+    counts.setflags(write=False)
+    return counts
+
+
+def _all(values: NDArray[N]) -> Bool:
+    return np.ones(len(values), dtype=np.bool_)

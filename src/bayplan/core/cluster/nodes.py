@@ -297,6 +297,11 @@ class NodeInfo:
         return self._nodes.at(np.array([self._position]))
 
     @property
+    def position(self) -> int:
+        """Its position in `among`."""
+        return self._position
+
+    @property
     def among(self) -> Nodes:
         """The selection that the node is taken from: in an extension point, all nodes."""
         return self._nodes

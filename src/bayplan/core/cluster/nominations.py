@@ -22,6 +22,8 @@ class Nominations:
     def __init__(self) -> None:
         self.version = 0
         """Increases with every change."""
+        self.counts_as: dict[str, PodInfo] = {}
+        """By the uid of a pod: the pod that counts while it is nominated; for most, the pod itself does."""
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
         self._changes: deque[str] = deque(maxlen=_REMEMBERED)
@@ -35,7 +37,7 @@ class Nominations:
         self.remove(pod.uid)
         node_name = node_name or pod.nominated_node_name
         if node_name and not pod.node_name:
-            self._by_node.setdefault(node_name, {})[pod.uid] = pod
+            self._by_node.setdefault(node_name, {})[pod.uid] = self.counts_as.get(pod.uid, pod)
             self._node_of[pod.uid] = node_name
             self._changed(node_name)
 

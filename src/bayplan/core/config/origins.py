@@ -11,13 +11,8 @@ _OPEN_SIMULATOR = "Alibaba's open-simulator, or a simulator made from it"
 _PLUGINS = {
     SCHEDULER_PLUGINS: (
         "CrossNodePreemption",
-        "LoadVariationRiskBalancing",
-        "LowRiskOverCommitment",
         "NetworkOverhead",
-        "NodeResourceTopologyMatch",
-        "Peaks",
         "SySched",
-        "TargetLoadPacking",
         "TopologicalSort",
     ),
     KOORDINATOR: (

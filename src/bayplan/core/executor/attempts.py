@@ -68,6 +68,8 @@ class AttemptDriver:
         self._limited = limited
         self.unfinished: Callable[[PodInfo], Sequence[PodInfo]] = lambda _pod: ()
         """Returns the pods of higher priority than a pod whose attempts began before and haven't finished."""
+        self.lending: Callable[[Unit], AbstractContextManager[None]] = lambda _unit: nullcontext()
+        """Makes a context in which what is kept for the pods of a unit is free for them."""
         self.rotation = Rotation()
         self.sharing = sharing or {name: Sharing(profile) for name, profile in runtime.profiles.items()}
         self.decisions = 0

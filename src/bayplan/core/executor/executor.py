@@ -30,7 +30,7 @@ from bayplan.core.framework.giving_way import GiveWay
 from bayplan.core.framework.profile import implements
 from bayplan.core.framework.status import Code, PluginError, Status
 from bayplan.core.queue import QueuedPod
-from bayplan.core.scheduling import Decision, Plan, Preemption, Refusal
+from bayplan.core.scheduling import Decision, GangReport, Plan, Preemption, Refusal
 from bayplan.foundations.log_fields import about_node, about_pod
 
 
@@ -61,11 +61,12 @@ class Executor:
                 return None
             unit = attempts.unit_of(queued)
             times = measures.stopwatch() if unit.gang is None else None
-            plan, state_may_differ = await attempts.plan(unit, pause, times)
-            measures.attempted(plan, self._queue.unit, times)
-            if state_may_differ:
-                plan = self.current(plan)
-            self.carry_out(plan, times)
+            with attempts.lending(unit):
+                plan, state_may_differ = await attempts.plan(unit, pause, times)
+                measures.attempted(plan, self._queue.unit, times)
+                if state_may_differ:
+                    plan = self.current(plan)
+                self.carry_out(plan, times)
         except GiveWay:
             raise
         except PluginError as error:
@@ -323,13 +324,16 @@ class Executor:
         return pod is None or pod.terminating
 
     def _notify(self, plan: Plan) -> None:
-        """Report the outcome of a gang to the plugin that named it."""
+        """Report the outcome of a gang, and of the gangs that it consists of, to the plugin that named it."""
         plugin: Any = plan.unit.named_by
-        gang = plan.unit.gang
-        if implements(plugin, GangDecided):
-            message = "" if plan.outcome is GangOutcome.PLACED else plan.message
+        gang, outcome = plan.unit.gang, plan.outcome
+        if gang is None or outcome is None or not implements(plugin, GangDecided):
+            return
+        message = "" if outcome is GangOutcome.PLACED else plan.message
+        of_groups = plan.of_groups or [GangReport(group, outcome, message) for group in gang.descendants()]
+        for report in (GangReport(gang, outcome, message), *of_groups):
             try:
-                call(plugin, "GangDecided", plugin.gang_decided, gang, plan.outcome, message)
+                call(plugin, "GangDecided", plugin.gang_decided, *report)
             except PluginError as error:
                 error.record(self._runtime.failures, f"pod {about_pod(plan.unit.pod)}")
 

@@ -131,8 +131,8 @@ class Evictions:
         """The other pending pods of the group that preempts as a whole; none if a pod preempts."""
         if not preemption.pod_group_uid:
             return []
-        key, uid = pod_group_of(preemption.pod), preemption.pod.uid
-        return [each.pod for each in self._runtime.queue if each.uid != uid and pod_group_of(each.pod) == key]
+        keys, uid = preemption.pod_groups or {pod_group_of(preemption.pod)}, preemption.pod.uid
+        return [each.pod for each in self._runtime.queue if each.uid != uid and pod_group_of(each.pod) in keys]
 
 
 def _is(uid: str, pod: PodInfo) -> bool:

@@ -1,4 +1,6 @@
-"""Capabilities: what some plugins can do beside the extension points. Simulations and comparisons ask for it.
+"""Capabilities: what some plugins can do beside the extension points.
+
+Simulations, comparisons and capacity checks ask for it.
 
 A plugin has one if it has the methods of its protocol and keeps their promises (`profile.implements`). No attempt asks
 for them, and nothing outside asks which class a plugin is of.
@@ -6,7 +8,8 @@ for them, and nothing outside asks which class a plugin is of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from bayplan.core.cluster.columns import Int64, Rows
@@ -42,3 +45,37 @@ class SampledPreemption(Protocol):
 
     def candidates_to_find(self, nodes: int) -> int:
         """Return how many candidates are enough among a number of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodsByDomain:
+    """The pods that a constraint of a pod counts in each domain of a topology, the fewest first.
+
+    `skew`: how many more the fullest one has than what counts as the fewest; at most `max_skew` should be.
+    """
+
+    topology_key: str
+    max_skew: int
+    by_domain: Mapping[str, int]
+    skew: int
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the constraint would not allow this."""
+        return self.skew > self.max_skew
+
+
+@runtime_checkable
+class CountsDomains(Protocol):
+    """Says how evenly pods are spread now, counted as Filter counts them."""
+
+    def pods_by_domain(self, pod: PodInfo, nodes: Nodes) -> Iterator[PodsByDomain]:
+        """Yield the counts of each required constraint of a pod. `nodes`: all. Raises InvalidSelector."""
+
+
+@runtime_checkable
+class CountsRoom(Protocol):
+    """Says how many pods of a kind nodes have room for, as far as this plugin decides."""
+
+    def room_for(self, pod: PodInfo, nodes: Nodes) -> Int64:
+        """Return how many pods like this one may be added to each node: int64. It rejects the pod where that is 0."""

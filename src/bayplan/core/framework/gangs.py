@@ -1,11 +1,12 @@
 """Gangs, the extension points about them, and the types of their arguments and results.
 
-A gang is a group of pods: enough of them are placed together, or none. The protocols are like those in `interface`.
+A gang is a group of pods: enough of them are placed together, or none. It may consist of other gangs, as a
+CompositePodGroup does: then, enough of these are placed together, or none. The protocols are like those in `interface`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Hashable, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -41,6 +42,10 @@ class Gang:
             them then, and the scheduler names of all members must be the same.
         evicts: whether the victims of a preemption for the gang are evicted. If not, its message only names them.
         asked_as_one: whether its members, once refused, are refused as a whole: an event that helps asks for one.
+        groups: the gangs that it consists of, in the order in which they are attempted. `members`, `placed`, `nodes`
+            and `gated` are those of all of them together. Empty for a gang of pods.
+        groups_needed: how many of `groups` have to be placed.
+        composite: `namespace/name` of the CompositePodGroup that a gang of gangs belongs to; "" if there is none.
         data: what plugins keep for all members during one attempt of the gang, by plugin name. Mirrors
             fwk.PodGroupCycleState.
     """
@@ -58,7 +63,28 @@ class Gang:
     whole: bool = False
     evicts: bool = True
     asked_as_one: bool = False
+    groups: tuple[Gang, ...] = ()
+    groups_needed: int = 0
+    composite: str = ""
     data: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def pod_groups(self) -> frozenset[str]:
+        """The keys of the PodGroups that its pods are in: its own, or those of all its groups."""
+        return frozenset({self.pod_group} - {""}).union(*(group.pod_groups for group in self.groups))
+
+    def descendants(self) -> Iterator[Gang]:
+        """Yield the gangs that it consists of, at all levels."""
+        for group in self.groups:
+            yield group
+            yield from group.descendants()
+
+    def down_to(self, uid: str) -> tuple[Gang, ...]:
+        """Return the gangs that a pending or gated pod is in, from this one to the gang of pods."""
+        for group in self.groups:
+            if any(pod.uid == uid for pod in (*group.members, *group.gated)):
+                return self, *group.down_to(uid)
+        return (self,)
 
 
 def several_schedulers(pod: PodInfo, first: PodInfo) -> str:
@@ -154,7 +180,8 @@ class FewerMembers(Protocol):
 class QueuedTogether(Protocol):
     """Returns the key of the group that a pod waits in, with one turn and one backoff; None for its own turns.
 
-    The key of a pod never changes. The plugin also implements GangOf: the pods of a group are attempted as a gang.
+    The key of a pod changes only while the plugin gates it. The plugin also implements GangOf: the pods of a group are
+    attempted as a gang.
     """
 
     def queued_with(self, pod: PodInfo) -> Hashable: ...
@@ -162,7 +189,10 @@ class QueuedTogether(Protocol):
 
 @runtime_checkable
 class GangDecided(Protocol):
-    """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
+    """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it.
+
+    It is called for the gang, and then for each of the gangs that this one consists of.
+    """
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None: ...
 
@@ -213,3 +243,15 @@ class NormalizePlacementScores(Protocol):
     """
 
     def normalize_placement_scores(self, gang: Gang, scores: Int64) -> Int64: ...
+
+
+@runtime_checkable
+class PlacementBound(Protocol):
+    """Returns the score, after its conversion, that a placement gets if all members find a node there, and that no
+    placement exceeds in which fewer do; None if that isn't known.
+
+    If all PlacementScore plugins implement it, placements are tried in the order of their bounds, and the others aren't
+    tried any more after one in which all members find a node. The placement that is chosen is the same.
+    """
+
+    def placement_bound(self, gang: Gang, placement: Placement) -> int | None: ...

@@ -11,12 +11,13 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Protocol
 
-from bayplan.core.api.kinds import Kind, kind_of
+from bayplan.core.api.kinds import Kind, custom_kind, kind_of
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
+from bayplan.core.framework.feeds import Feed
 from bayplan.core.framework.measurements import Measurements
 
 Verb = Callable[..., Awaitable[Any]]
@@ -42,6 +43,13 @@ class Handle(Protocol):
         Call it in `__init__`: the scheduler then watches the kind. A custom resource is named as
         `plural.version.group`. The store of pods holds `PodInfo` values, and no terminated pods. Raises ValueError if
         there is no such kind, and RuntimeError if it is called after `__init__` for a kind that is not watched.
+        """
+
+    def feed(self, kind: str, name: str) -> Feed:
+        """Return the feed of a kind of the plugin's own; the same feed for each call.
+
+        It has objects from elsewhere than the API server, such as metrics. Call it in `__init__`, and put objects in
+        `background`. `kind`: as `plural.version.group`. `name`: the `kind` that its objects have, such as LoadReport.
         """
 
     def preempting(self, uid: str) -> bool:
@@ -109,6 +117,8 @@ class StateHandle:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self.feeds: dict[Kind, Feed] = {}
+        """The feeds that plugins asked for."""
 
     @property
     def nodes(self) -> Nodes:
@@ -123,6 +133,13 @@ class StateHandle:
     def objects(self, kind: Kind | str) -> ObjectStore:
         """The store of a kind's objects, which may be empty."""
         return self._state.objects[kind_of(kind) if isinstance(kind, str) else kind]
+
+    def feed(self, kind: str, name: str) -> Feed:
+        """The feed of a kind."""
+        fed = custom_kind(kind)
+        if fed not in self.feeds:
+            self.feeds[fed] = Feed(fed, name, self._state.objects[fed])
+        return self.feeds[fed]
 
     def give_way(self, *, long: bool = False) -> None:
         """Do nothing: there are no other pods to give way to."""

@@ -16,7 +16,7 @@ from bayplan.core.cluster.columns import Int64
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.calling import call
-from bayplan.core.framework.gangs import Gang, NormalizePlacementScores, Placement
+from bayplan.core.framework.gangs import Gang, NormalizePlacementScores, Placement, PlacementBound
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.runner import checked, integer
 from bayplan.core.framework.status import Code, PluginError, Status
@@ -56,6 +56,28 @@ def best_placement(
             scores = call(plugin, "NormalizePlacementScore", plugin.normalize_placement_scores, gang, scores)
         total += checked(scores, plugin, "PlacementScore", len(fitting)) * profile.placement_weights.get(plugin.name, 1)
     return int(rng.choice(np.flatnonzero(total == total.max())))
+
+
+def most_promising_first(
+    profile: Profile, gang: Gang, placements: Sequence[Placement], rng: random.Random
+) -> list[Placement] | None:
+    """Return placements in the order of the highest score that each may get, equal ones at random; None if unknown.
+
+    The first one in which all members find a node is the best, unless the gang fits in an earlier one, too. Raises
+    PluginError.
+    """
+    totals = [0] * len(placements)
+    for plugin in profile.at(Point.PLACEMENT_SCORE):
+        if not implements(plugin, PlacementBound):
+            return None
+        weight = profile.placement_weights.get(plugin.name, 1)
+        for position, placement in enumerate(placements):
+            bound = call(plugin, "PlacementScore", plugin.placement_bound, gang, placement)
+            if bound is None:
+                return None
+            totals[position] += integer(bound, plugin, "PlacementScore") * weight
+    order = sorted(range(len(placements)), key=lambda position: (-totals[position], rng.random()))
+    return [placements[position] for position in order]
 
 
 def _score(plugin: Any, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:

@@ -93,6 +93,7 @@ class Profile:
         placement_weights: the weights of PlacementScore plugins, by name.
         gates: the version of Kubernetes that is followed, and what is on in it.
         flushed: whether pods that no event has helped for long are attempted again anyway.
+        hints: by plugin name: what is registered in place of the plugin's own events.
         looks_at_each_node: whether a Filter or Score plugin without `sign` has only the per-node form.
         extended: the PreFilter plugins with PreFilterExtensions.
     """
@@ -104,6 +105,7 @@ class Profile:
     placement_weights: Mapping[str, int] = field(default_factory=dict)
     gates: FeatureGates = DEFAULT_GATES
     flushed: bool = True
+    hints: Mapping[str, tuple[EventHint, ...]] = field(default_factory=dict)
     looks_at_each_node: bool = field(init=False)
     extended: Sequence[Any] = field(init=False)
     _every: Sequence[Any] = field(init=False)
@@ -150,7 +152,7 @@ class Profile:
             if implements(plugin, interface.EnqueueExtensions)
             else (EventHint(ALL_EVENTS),)
             for plugin in rejecting
-        }
+        } | self.hints
 
     def resizes(self, pod: PodInfo) -> bool:
         """Whether an attempt of the pod is only about room for its resize: it has a node, which deferred the resize."""

@@ -124,6 +124,11 @@ def filter_node(plugins: Iterable[Any], cycle: CycleState, pod: PodInfo, node: N
     return None
 
 
+def raw_score(plugin: Any, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+    """Return one node's score before NormalizeScores, by the plugin's per-node form."""
+    return integer(cycle.call(plugin, "Score", plugin.score, cycle, pod, node), plugin, "Score")
+
+
 def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
     """Return the weighted sum of one node's scores.
 

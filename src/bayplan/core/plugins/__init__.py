@@ -5,5 +5,5 @@ A plugin handles all nodes at once, as arrays; none loops over nodes. It reads n
 help a rejected pod (`events`). An `explaining.py` has what a plugin tells of its rejections, and decides nothing. What
 differs between versions of Kubernetes is asked of `gates` (`bayplan.core.versions`).
 
-Other packages use `arguments`, `node_resources`, `registry`.
+Other packages use `arguments`, `default_preemption`, `node_resources`, `registry`.
 """

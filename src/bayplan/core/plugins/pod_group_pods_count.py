@@ -26,3 +26,7 @@ class PodGroupPodsCount(Plugin):
         """Scale the highest score to 100. Scores are positive, because the gang fits in each placement."""
         normalized: Int64 = scores * MAX_NODE_SCORE // scores.max()
         return normalized
+
+    def placement_bound(self, gang: Gang, placement: Placement) -> int:
+        """Return the highest score, which placements get that have room for all pods."""
+        return MAX_NODE_SCORE

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from lightkube.models.core_v1 import Node
 
-from bayplan.core.api.pod_groups import POD_GROUPS, spec_of
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS, GroupSpec, spec_of
 from bayplan.core.cluster.domains import Domains
+from bayplan.core.cluster.group_trees import GroupTrees
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_groups import pod_group_of
 from bayplan.core.cluster.pod_info import PodInfo
@@ -22,6 +23,7 @@ from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.hints import labels_of
 from bayplan.core.framework.resizes import OnlyPlaces
 from bayplan.core.framework.status import Status
+from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 
 class TopologyPlacementGenerator(OnlyPlaces):
@@ -29,13 +31,18 @@ class TopologyPlacementGenerator(OnlyPlaces):
 
     name = "TopologyPlacementGenerator"
 
-    def __init__(self, handle: Handle) -> None:
-        self._pod_groups = handle.objects(POD_GROUPS)
+    def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
+        composites = handle.objects(COMPOSITES) if gates.enabled("CompositePodGroup") else None
+        self._trees = GroupTrees(handle.objects(POD_GROUPS), composites)
 
     def generate_placements(self, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None:
         """Return the domains with their nodes, sorted by name."""
-        pod_group = self._pod_groups.get(gang.pod_group)
-        key = "" if pod_group is None else spec_of(pod_group).topology_key
+        spec: GroupSpec | None = None
+        if gang.composite in self._trees.composites:
+            spec = self._trees.composite_spec(gang.composite)
+        elif gang.pod_group in self._trees.pod_groups:
+            spec = spec_of(self._trees.pod_groups[gang.pod_group])
+        key = "" if spec is None else spec.topology_key
         if not key:
             return None
         domains, live = Domains.of(key, nodes).at(nodes), nodes.live
@@ -65,19 +72,21 @@ class TopologyPlacementGenerator(OnlyPlaces):
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, changes of labels, and deletions of pods, which may have restricted the domain."""
         yield EventHint(ClusterEvent(events.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self.after_node_change)
-        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
+        yield EventHint(ClusterEvent(events.POD, Action.DELETE), self.after_pod_deletion)
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
-        """Requeue for a node that joins a domain."""
-        pod_group = self._pod_groups.get(pod_group_of(pod) or "")
-        key = "" if pod_group is None else spec_of(pod_group).topology_key
-        value = labels_of(new).get(key)
-        return Hint.QUEUE if key and value is not None and labels_of(old).get(key) != value else Hint.SKIP
+        """Requeue for a node that joins a domain, of the pod's group or of one above it."""
+        before, now = labels_of(old), labels_of(new)
+        keys = (spec.topology_key for _, spec in self._trees.specs(pod_group_of(pod) or ""))
+        return Hint.QUEUE if any(key and key in now and before.get(key) != now[key] for key in keys) else Hint.SKIP
 
-
-def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
-    """Requeue the pods of the deleted pod's group."""
-    return Hint.QUEUE if pod_group_of(pod) is not None and pod_group_of(pod) == pod_group_of(old) else Hint.SKIP
+    def after_pod_deletion(self, pod: PodInfo, old: PodInfo, new: None) -> Hint:
+        """Requeue the pods of the deleted pod's group, and of its tree."""
+        key, other = pod_group_of(pod), pod_group_of(old)
+        if key is None or other is None:
+            return Hint.SKIP
+        root = self._trees.path(key).root
+        return Hint.QUEUE if key == other or (root and root == self._trees.path(other).root) else Hint.SKIP
 
 
 def _undetermined(why: str) -> Status:

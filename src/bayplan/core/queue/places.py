@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework import changes
@@ -32,8 +33,9 @@ POD, GROUP = "pod", "podgroup"
 class Places:
     """The places of the queue. A pod that waits is in one of them, by itself or with its group.
 
-    A group is one entry: all its members are in the same place, and only gated ones are asked about events. A pod that
-    comes while its group is attempted is PENDING, and enters with the group when the attempt has ended.
+    A group is one entry: all its members are in the same place, and only gated ones are asked about events; where only
+    events requeue what waits (`RetryTimes.keeps_order`), those of a rejected group are, too. A pod that comes while its
+    group is attempted is PENDING, and enters with the group when the attempt has ended.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class Places:
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(backoff, sort_key)
         self._unschedulable = UnschedulablePods(hints.topics_of, lambda pod: profiles[pod.scheduler_name].flushed)
-        self.groups = RejectionGroups(self._unschedulable, backoff, sort_key, own)
+        order = _order_of_waiting(sort_key_of(next(iter(profiles.values())).sort_key, failures, _waits_since))
+        self.groups = RejectionGroups(self._unschedulable, backoff, order, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
         self._may_group = any(profile.queued_with is not None for profile in profiles.values())
@@ -157,7 +160,13 @@ class Places:
         return None if of is None or pod.node_name else of(pod)
 
     def _enter_group_unless_gated(self, group: QueuedGroup, place: Place, cause: str, now: float) -> bool:
-        """Run PreEnqueue for all pods of the group: if one of them is gated, all of them wait."""
+        """Run PreEnqueue for all pods of the group: if one of them is gated, all of them wait.
+
+        Pods that are in another group by now join that one.
+        """
+        if group.place is Place.GATED and (moved := self._regroup(group, cause, now)) and not group.members:
+            self._drop_if_empty(group)
+            return any(member.place is not Place.GATED for member in moved)
         if group.place is not None:
             self._leave_group(group)
         was_gated, gated = False, False
@@ -169,6 +178,17 @@ class Places:
             return False
         self._enter_group(group, place, cause, now)
         return True
+
+    def _regroup(self, group: QueuedGroup, cause: str, now: float) -> list[QueuedPod]:
+        """Let the pods of a gated group join another one that are in that by now. Returns them."""
+        keys = {uid: self._group_of(member.pod) for uid, member in group.members.items()}
+        moved = [member for uid, member in group.members.items() if keys[uid] not in {None, group.key}]
+        for member in moved:
+            self._leave_member(member)
+            del group.members[member.uid]
+        for member in moved:
+            self._join(member, keys[member.uid], cause, now)
+        return moved
 
     def _enter_group(self, group: QueuedGroup, place: Place, cause: str | None, now: float) -> None:
         self._push(group, place, now)
@@ -185,7 +205,7 @@ class Places:
         self._waiting[member.uid] = member
         if place is Place.ACTIVE and member.initial_attempt_at is None:
             member.initial_attempt_at = now
-        elif place is Place.GATED and member.gated:
+        elif _asked_about_events(member):
             self._unschedulable.add(member)
 
     def _leave_group(self, group: QueuedGroup) -> None:
@@ -198,7 +218,7 @@ class Places:
         group.place = None
 
     def _leave_member(self, member: QueuedPod) -> None:
-        if member.place is Place.GATED and member.gated:
+        if _asked_about_events(member):
             self._unschedulable.remove(member)
         member.place = None
         del self._waiting[member.uid]
@@ -269,7 +289,10 @@ class Places:
         for member in group.members.values():
             member.place = None
             del self._waiting[member.uid]
-        if group.end(now) and self._backoff_rule.holds(group, now):
+        waits = group.end(now, keeps_order=self.groups.keeps_order)
+        if waits and self.groups.keeps_order and not group.failed:
+            self._enter_group_unless_gated(group, Place.UNSCHEDULABLE, ATTEMPT_FAILED, now)
+        elif waits and self._backoff_rule.holds(group, now):
             self._enter_group_unless_gated(group, Place.BACKOFF, ATTEMPT_FAILED, now)
         else:
             self._enter_group_unless_gated(group, Place.ACTIVE, ATTEMPT_FAILED, now)
@@ -332,3 +355,17 @@ class Places:
     def _drop_if_empty(self, group: QueuedGroup) -> None:
         if not group.members and not group.attempted and self._queued_groups.get(group.key) is group:
             del self._queued_groups[group.key]
+
+
+def _order_of_waiting(sort_key: Callable[[QueuedPod], Any]) -> Callable[[QueuedPod], Any]:
+    """The order of pods that are rejected for the same reasons, by a sort key with the time since when each waits."""
+    return lambda queued: (sort_key(queued), queued.waits_since and queued.waits_since[1])
+
+
+def _waits_since(queued: QueuedPod) -> float:
+    return queued.queued_at if queued.waits_since is None else queued.waits_since[0]
+
+
+def _asked_about_events(member: QueuedPod) -> bool:
+    """Whether events may requeue a group because of this pod."""
+    return member.place is Place.UNSCHEDULABLE or (member.place is Place.GATED and member.gated)

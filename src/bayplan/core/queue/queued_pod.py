@@ -94,6 +94,9 @@ class QueuedPod:
     """The plugins that rejected the pod with PENDING: they wait for a specific event."""
     alike: Hashable = None
     """Pods with equal keys are rejected in the same way as long as the cluster doesn't change; None if unknown."""
+    waits_since: tuple[float, int] | None = None
+    """When it was unschedulable for the first time, and a number that increases from pod to pod. Pods that are rejected
+    for the same reasons keep that order."""
     gating_plugin: str = ""
     """The PreEnqueue plugin that gates the pod."""
     was_flushed: bool = False
@@ -225,10 +228,10 @@ class QueuedGroup:
         del self.members[queued.uid]
         self.attempted.add(queued.uid)
 
-    def end(self, now: float) -> bool:
+    def end(self, now: float, *, keeps_order: bool = False) -> bool:
         """End the attempt, after which pods are left. Returns whether the group must wait for its backoff.
 
-        Mirrors AddAttemptedPodGroupIfNeeded.
+        `keeps_order`: whether a rejected group keeps its place in the order. Mirrors AddAttemptedPodGroupIfNeeded.
         """
         if self.placed and not self.undone:
             self.unschedulable_count = self.consecutive_errors = 0
@@ -242,7 +245,9 @@ class QueuedGroup:
         else:
             self.unschedulable_count += 1
             self.consecutive_errors = 0
-        self.queued_at, self.backoff_expiration = now, None
+        self.backoff_expiration = None
+        if self.failed or not keeps_order:
+            self.queued_at = now
         return True
 
     def __repr__(self) -> str:

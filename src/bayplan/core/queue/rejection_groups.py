@@ -1,9 +1,10 @@
 """Unschedulable pods that are rejected for the same reasons: one of them is attempted for all.
 
 A group is made of pods with equal `QueuedPod.alike` and the same rejecting plugins. An event asks hints about its
-leader only, and requeues one pod. If that one is rejected as before, the others get its message; if not, the next one
-leads. Pods may differ in their claims and volumes. An event about these separates a pod from its group first, by the
-topics `own` (`bayplan.core.framework.own_volumes`). A thousand equal pods cost an event as much as one.
+leader only, and requeues one pod: the first. If that one is rejected as before, the others get its message; if not, the
+next one leads. An attempt counts for all of them, as if they had been tried right after it: so they keep their order,
+and one backoff. Pods may differ in their claims and volumes. An event about these separates a pod from its group first,
+by the topics `own` (`bayplan.core.framework.own_volumes`). A thousand equal pods cost an event as much as one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
@@ -22,40 +24,6 @@ from bayplan.core.queue.pod_heap import PodHeap
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.topic_index import TopicIndex
 from bayplan.core.queue.unschedulable import UnschedulablePods
-
-
-class _Others:
-    """The unschedulable pods of a group besides its leader. All operations take O(log n) amortized time."""
-
-    def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[QueuedPod], Any]) -> None:
-        self._backoff = backoff
-        self._held: PodHeap[QueuedPod] = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
-        self._ready: PodHeap[QueuedPod] = PodHeap(sort_key)
-        """Pods whose backoff had expired at the last `pop`."""
-
-    def push(self, queued: QueuedPod) -> None:
-        """Add a pod."""
-        self._held.push(queued)
-
-    def remove(self, queued: QueuedPod) -> None:
-        """Remove a pod that is here."""
-        (self._ready if queued in self._ready else self._held).remove(queued)
-
-    def pop(self, now: float) -> QueuedPod:
-        """Remove and return the pod that can be attempted first: by the end of its backoff, then by the sort key."""
-        while (queued := self._held.peek()) is not None and not self._backoff.holds(queued, now):
-            self._held.remove(queued)
-            self._ready.push(queued)
-        first = self._ready.pop() or self._held.pop()
-        assert first is not None
-        return first
-
-    def __len__(self) -> int:
-        return len(self._ready) + len(self._held)
-
-    def __iter__(self) -> Iterator[QueuedPod]:
-        yield from self._ready
-        yield from self._held
 
 
 class _State(Enum):
@@ -84,15 +52,18 @@ class _Group:
     """Pods with equal keys.
 
     `leader`: None while the group is leaderless. `others`: the unschedulable pods besides the leader. `cause`: the last
-    event that requeued a leader. `rejected_at`: when the last attempt ended that counts for all of them. `messages`: of
-    all that are unschedulable.
+    event that requeued a leader. `rejected_at`: when the last attempt ended that counts for all of them; `failures`,
+    `backoff`: how many attempts of its pod had failed then, and when its backoff expires. `messages`: of all that are
+    unschedulable.
     """
 
     leader: QueuedPod | None
-    others: _Others
+    others: PodHeap[QueuedPod]
     state: _State = _State.WAITING
     cause: str = ""
     rejected_at: float = -math.inf
+    failures: int = 0
+    backoff: float = -math.inf
     messages: Messages = field(default_factory=Messages)
 
 
@@ -103,20 +74,21 @@ class RejectionGroups:
     helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
     stay unschedulable. Otherwise (it is placed, deleted, or rejected by other plugins), the next pod is requeued.
 
-    `backoff` and `sort_key` determine which pod of a group can be attempted first. `own`: the topics of objects that
-    only some pods of a group name, such as their claims. An event with a topic of a pod separates it from the others.
+    `order` determines which pod of a group is the first. `own`: the topics of objects that only some pods of a group
+    name, such as their claims. An event with a topic of a pod separates it from the others.
     """
 
     def __init__(
         self,
         unschedulable: UnschedulablePods,
         backoff: AttemptBackoff,
-        sort_key: Callable[[QueuedPod], Any],
+        order: Callable[[QueuedPod], Any],
         own: Topics,
     ) -> None:
         self._unschedulable = unschedulable
         self._backoff = backoff
-        self._sort_key = sort_key
+        self._order = order
+        self._numbers = count()
         self._own = own
         self.keeps_order = False
         """Whether a pod that leads keeps the time at which it was queued, as all that are rejected do then."""
@@ -139,12 +111,14 @@ class RejectionGroups:
         """Add an unschedulable pod, which may be a requeued leader that was rejected as before."""
         key = _key(queued)
         group = self._groups.get(key)
+        if queued.waits_since is None:
+            queued.waits_since = queued.queued_at, next(self._numbers)
         if key is not None:
             self._owners.add(queued, self._own.of_pod(queued.pod))
         if group is None:
             self._unschedulable.add(queued)
             if key is not None:
-                group = self._groups[key] = _Group(queued, _Others(self._backoff, self._sort_key))
+                group = self._groups[key] = _Group(queued, PodHeap(self._order))
                 group.messages.set_latest(queued.message)
                 group.messages.add(queued)
             return
@@ -152,7 +126,8 @@ class RejectionGroups:
         group.others.push(queued)
         if group.leader is queued:
             del self._requeued[queued.uid]
-            group.rejected_at = queued.queued_at
+            group.rejected_at, group.failures = queued.queued_at, queued.unschedulable_count
+            group.backoff = self._backoff.expiration(queued)
             if group.messages.set_latest(queued.message):
                 self._outdated[key] = None
             self._lead(group)
@@ -191,7 +166,7 @@ class RejectionGroups:
             for queued in self._owners.having(self._own.of_event(old, new) or ()).values():
                 self.separate(queued)
 
-    def requeued(self, queued: QueuedPod, cause: str, now: float) -> QueuedPod:
+    def requeued(self, queued: QueuedPod, cause: str) -> QueuedPod:
         """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group."""
         key = _key(queued)
         group = self._groups.get(key)
@@ -200,7 +175,7 @@ class RejectionGroups:
         group.others.push(group.leader)
         self._unschedulable.hide(group.leader)
         group.cause = cause
-        return self._requeue_first(key, group, now)
+        return self._requeue_first(key, group)
 
     def leads(self, queued: QueuedPod) -> bool:
         """Return whether a pod that was attempted is the leader of the group that it belongs to now."""
@@ -231,7 +206,7 @@ class RejectionGroups:
         self.left(pod.uid)
         self.separate_owners(None, pod)
 
-    def successors(self, now: float) -> Iterator[tuple[QueuedPod, str]]:
+    def successors(self) -> Iterator[tuple[QueuedPod, str]]:
         """Yield the next pod of each group whose requeued leader has left it, to requeue it for the same event."""
         while self._leaderless:
             key, _ = self._leaderless.popitem()
@@ -239,13 +214,15 @@ class RejectionGroups:
             if not len(group.others):
                 self._drop(key)
                 continue
-            yield self._requeue_first(key, group, now), group.cause
+            yield self._requeue_first(key, group), group.cause
 
-    def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
-        """Let the pod lead that can be attempted first, and return it: the caller requeues it."""
-        leader = group.leader = group.others.pop(now)
-        if not self.keeps_order:
-            leader.queued_at = max(leader.queued_at, group.rejected_at)
+    def _requeue_first(self, key: Hashable, group: _Group) -> QueuedPod:
+        """Let the first pod lead, and return it: the caller requeues it."""
+        leader = group.leader = _first_of(group)
+        if not self.keeps_order and leader.queued_at < group.rejected_at:
+            leader.queued_at = group.rejected_at
+            leader.unschedulable_count = max(leader.unschedulable_count, group.failures)
+            leader.backoff_expiration = group.backoff
         group.state = _State.REQUEUED
         self._requeued[leader.uid] = key
         return leader
@@ -262,8 +239,14 @@ class RejectionGroups:
 
     def _lead(self, group: _Group) -> None:
         """Let one of the other pods lead, and wait for an event."""
-        group.leader, group.state = group.others.pop(-math.inf), _State.WAITING
+        group.leader, group.state = _first_of(group), _State.WAITING
         self._unschedulable.show(group.leader)
+
+
+def _first_of(group: _Group) -> QueuedPod:
+    first = group.others.pop()
+    assert first is not None
+    return first
 
 
 def _key(queued: QueuedPod) -> Hashable:

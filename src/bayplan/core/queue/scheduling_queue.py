@@ -142,12 +142,12 @@ class SchedulingQueue(Places):
             lambda rejector: self._hints.still_gated(rejector, event),
         )
         for queued in waiting:
-            if queued.group is not None and queued.group.place is not Place.GATED:
+            if queued.group is not None and queued.group.place not in {Place.GATED, Place.UNSCHEDULABLE}:
                 continue  # another of its pods has requeued it
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    entry = self.groups.requeued(queued, event.label, now) if queued.group is None else queued.group
+                    entry = self.groups.requeued(queued, event.label) if queued.group is None else queued.group
                     moved += self._requeue(entry, requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
@@ -264,7 +264,7 @@ class SchedulingQueue(Places):
             requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
         if leads and requeue is not Requeue.SKIP:  # another pod of its group may have its turn first
             self._enter(queued, Place.UNSCHEDULABLE, None, now)
-            self._requeue(self.groups.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
+            self._requeue(self.groups.requeued(queued, ATTEMPT_FAILED), requeue, ATTEMPT_FAILED, now)
         else:
             self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
@@ -302,7 +302,7 @@ class SchedulingQueue(Places):
         for entry in self._backoff.pop_completed(now):
             entry.place = None
             self._enter(entry, Place.ACTIVE, BACKOFF_COMPLETE, now)
-        for queued, cause in self.groups.successors(now):
+        for queued, cause in self.groups.successors():
             self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False
         while (oldest := self._unschedulable.oldest()) is not None and now >= self._timeout_of(oldest):

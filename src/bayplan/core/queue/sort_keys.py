@@ -15,8 +15,12 @@ from bayplan.foundations.failures import Failures
 from bayplan.foundations.log_fields import about_pod
 
 
-def sort_key_of(of_pod: Callable[[PodInfo, float], Any], failures: Failures) -> Callable[[Entry], Any]:
-    """Return the sort key of the queue.
+def sort_key_of(
+    of_pod: Callable[[PodInfo, float], Any],
+    failures: Failures,
+    since: Callable[[Any], float] = lambda entry: entry.queued_at,
+) -> Callable[[Entry], Any]:
+    """Return the sort key of the queue. `since`: the time by which entries are sorted.
 
     If the QueueSort plugin fails for a pod, or its key cannot be compared with the first key, the pod is sorted last,
     and the failure is recorded in `failures`.
@@ -26,12 +30,12 @@ def sort_key_of(of_pod: Callable[[PodInfo, float], Any], failures: Failures) -> 
 
     def sort_key(queued: Entry) -> Any:
         try:
-            key = of_pod(queued.pod, queued.queued_at)
+            key = of_pod(queued.pod, since(queued))
             min(key, first.get("key", key))  # raises for keys that cannot be compared
             first.setdefault("key", key)
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
             PluginError.of(name, "QueueSort", error).record(failures, f"pod {about_pod(queued.pod)}")
-            return 1, queued.queued_at
+            return 1, since(queued)
         return 0, key
 
     return sort_key

@@ -12,8 +12,10 @@ from bayplan.core.scheduling.attempt import Attempt, attempt, decide, run
 from bayplan.core.scheduling.contention import contends
 from bayplan.core.scheduling.cycle import Options
 from bayplan.core.scheduling.decision import Decision, Outcome, Scores
-from bayplan.core.scheduling.gangs import PAUSE, Request, TakeMembers
-from bayplan.core.scheduling.plan import Plan, Preemption, Refusal
+from bayplan.core.scheduling.fit import Shortfall
+from bayplan.core.scheduling.gang_search import PAUSE
+from bayplan.core.scheduling.gangs import Request, TakeMembers
+from bayplan.core.scheduling.plan import GangReport, Plan, Preemption, Refusal
 from bayplan.core.scheduling.sampling import Rotation
 from bayplan.core.scheduling.unit import Unit, unit_of
 
@@ -21,6 +23,7 @@ __all__ = [
     "PAUSE",
     "Attempt",
     "Decision",
+    "GangReport",
     "Options",
     "Outcome",
     "Plan",
@@ -29,6 +32,7 @@ __all__ = [
     "Request",
     "Rotation",
     "Scores",
+    "Shortfall",
     "TakeMembers",
     "Unit",
     "attempt",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.framework.gangs import GangOutcome
+from bayplan.core.framework.gangs import Gang, GangOutcome
 from bayplan.core.scheduling.decision import Decision, Outcome
 from bayplan.core.scheduling.fit import Shortfall
 from bayplan.core.scheduling.unit import Unit
@@ -20,7 +21,8 @@ from bayplan.core.scheduling.unit import Unit
 class Preemption:
     """Pods to evict from `node` to make room for `pod`, chosen by `plugin`.
 
-    `pod_group_uid`: the PodGroup that preempts; "" where the pod preempts for itself.
+    `pod_group_uid`: the PodGroup, or the CompositePodGroup, that preempts; "" where the pod preempts for itself.
+    `pod_groups`: the keys of the PodGroups whose pods preempt together.
     """
 
     pod: PodInfo
@@ -28,6 +30,15 @@ class Preemption:
     victims: tuple[PodInfo, ...]
     plugin: str
     pod_group_uid: str = ""
+    pod_groups: frozenset[str] = frozenset()
+
+
+class GangReport(NamedTuple):
+    """What an attempt of a gang of gangs comes to for one of them. `message`: "" if it is placed."""
+
+    gang: Gang
+    outcome: GangOutcome
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +89,8 @@ class Plan:
     none of them may be bound without the others. `preemptions`: to start before their pods are requeued. `refused`:
     pods to requeue. `leftover`: members of a placed gang that it does not need; they are attempted individually, or
     together with later members. `outcome`, `message`: the report to the plugin that named the gang, if there is one.
-    `shortfall`: why the gang does not fit, if it does not.
+    `of_groups`: the same about the gangs that it consists of, at all levels. `shortfall`: why the gang does not fit, if
+    it does not.
     """
 
     unit: Unit
@@ -90,6 +102,7 @@ class Plan:
     leftover: list[PodInfo] = field(default_factory=list)
     outcome: GangOutcome | None = None
     message: str = ""
+    of_groups: tuple[GangReport, ...] = ()
     shortfall: Shortfall | None = None
 
     @classmethod

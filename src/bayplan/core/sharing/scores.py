@@ -19,7 +19,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.interface import CycleState, NormalizeScores, Score
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.promises import reads_pods
-from bayplan.core.framework.runner import checked, normalized, raw_scores, run_pre_score, score_node
+from bayplan.core.framework.runner import checked, normalized, raw_score, raw_scores, run_pre_score, score_node
 from bayplan.core.framework.verdicts import Verdicts
 from bayplan.foundations.latest import LruDict
 
@@ -84,7 +84,9 @@ class LatestScores:
         self._scores: RawScores | None = None
         """None until PreScore has run."""
         self._moving: list[tuple[Any, int]] | None = None
-        """The plugins that read pods, with their weights; None where one has no per-node form or normalizes."""
+        """The plugins that read pods and don't normalize, with their weights; None where one has no per-node form."""
+        self._moving_raw: list[tuple[Any, Int64]] = []
+        """Those that read pods and normalize, with their raw scores."""
         self._stale: Bool = np.zeros(0, dtype=np.bool_)
         """By row: whether it has no valid score."""
         self._unknown: Bool = self._stale
@@ -126,7 +128,7 @@ class LatestScores:
         if self._scores is None:
             run_pre_score(self._profile, cycle, pod, nodes.at(verdicts.feasible()))
             self._scores = RawScores.of(self._profile, cycle, pod, verdicts)
-            self._moving = self._find_moving(cycle)
+            self._moving = self._find_moving(cycle, self._scores)
             self._stale, self._unknown = ~feasible, ~feasible
             return self._scores
         rows = (self._stale & feasible).nonzero()[0]
@@ -134,9 +136,18 @@ class LatestScores:
             return self._scores
         few = len(rows) <= FEW_CHANGES and not any(map(self._unknown.item, rows.tolist()))
         if self._moving is not None and few:
+            changed = False
             for row in rows.tolist():
-                score = score_node(self._moving, cycle, pod, nodes.info(row))
+                node = nodes.info(row)
+                score = score_node(self._moving, cycle, pod, node)
                 self._scores.fixed[row] = self._scores.unmoved[row] + score
+                for plugin, raw in self._moving_raw:
+                    new = raw_score(plugin, cycle, pod, node)
+                    changed = changed or raw.item(row) != new
+                    raw[row] = new
+            if changed:
+                self._latest = None
+                self._sums.clear()
         elif self._scores.replace(rows, RawScores.of(self._profile, cycle, pod, Verdicts(nodes.at(rows)))):
             self._latest = None
             self._sums.clear()
@@ -159,14 +170,18 @@ class LatestScores:
         self._latest = feasible, total
         return total
 
-    def _find_moving(self, cycle: CycleState) -> list[tuple[Any, int]] | None:
-        scorers = [
-            (plugin, self._profile.weights.get(plugin.name, 1))
+    def _find_moving(self, cycle: CycleState, scores: RawScores) -> list[tuple[Any, int]] | None:
+        """Note the plugins whose scores change with pods. Returns those that don't normalize."""
+        moving = [
+            plugin
             for plugin in self._profile.at(Point.SCORE)
             if plugin.name not in cycle.skip_score and reads_pods(plugin)
         ]
-        by_node = all(implements(plugin, Score) and not implements(plugin, NormalizeScores) for plugin, _ in scorers)
-        return scorers if by_node else None
+        if not all(implements(plugin, Score) for plugin in moving):
+            return None
+        self._moving_raw = [(plugin, raw) for plugin, _, raw in scores.to_normalize if plugin in moving]
+        fixed = [plugin for plugin in moving if not implements(plugin, NormalizeScores)]
+        return [(plugin, self._profile.weights.get(plugin.name, 1)) for plugin in fixed]
 
 
 def _normalized_sum(scores: RawScores, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:

@@ -55,6 +55,16 @@ class KeyedRun(PodRun):
         """Return what PostFilter is called with."""
         return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self.sharing, of=self.key)
 
+    def rejected_like(self, decision: Any) -> Hashable:
+        """Return a key of the pods that are rejected as this one is, while the state is the same; None if unknown."""
+        if self.state.nominations.node_of(self.pod.uid) is not None:
+            return None
+        try:
+            return self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
+        except PluginError as error:
+            self.record(error, self.pod)
+            return None
+
 
 @dataclass(eq=False)
 class SharedRun(KeyedRun):
@@ -100,17 +110,8 @@ class SharedRun(KeyedRun):
             return super().score(nodes)
 
     def rejected_like(self, decision: Any) -> Hashable:
-        """Return a key of the pods that are rejected as this one is, while the state doesn't change; None if unknown.
-
-        The decision is kept for them.
-        """
-        if self.state.nominations.node_of(self.pod.uid) is not None:
-            return None
-        try:
-            alike = self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
-        except PluginError as error:
-            self.record(error, self.pod)
-            return None
+        """Return a key of the pods that are rejected as this one is. The decision is kept for them."""
+        alike = super().rejected_like(decision)
         if alike is not None and not decision.diagnosis.post_filter_failed:
             self.rows.rejection = decision, alike, self.state.version
         return alike

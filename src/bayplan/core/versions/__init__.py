@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bayplan.foundations.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.core.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, of_gangs, with_gangs
+    from bayplan.core.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, of_composites, of_gangs, with_gangs
     from bayplan.core.versions.reading import ReadGates, emulated_version, read_gates
     from bayplan.core.versions.servers import FollowedVersion, version_followed, version_text
     from bayplan.core.versions.table import (
@@ -44,6 +44,7 @@ __all__ = [
     "Version",
     "emulated_version",
     "gates_of",
+    "of_composites",
     "of_gangs",
     "read_gates",
     "version_followed",

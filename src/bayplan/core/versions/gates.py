@@ -62,7 +62,7 @@ def gates_of(version: Version) -> FeatureGates:
 
 
 def with_gangs(gates: FeatureGates) -> FeatureGates:
-    """The same with what schedules the pods of a PodGroup together."""
+    """The same with what schedules the pods of a PodGroup together, and since 1.37 those of a tree of groups."""
     return gates.but(*_gang_gates(gates.version))
 
 
@@ -72,7 +72,18 @@ def of_gangs(version: Version) -> list[str]:
 
 
 def _gang_gates(version: Version) -> list[str]:
-    return [name for name in ("GenericWorkload", "GangScheduling") if GATES[name].stage(version) is not None]
+    names = ["GenericWorkload", "GangScheduling"]
+    if GATES[_COMPOSITES].stage(version) is not None:
+        names += [*GATES[_COMPOSITES].needs, _COMPOSITES]
+    return list(dict.fromkeys(name for name in names if GATES[name].stage(version) is not None))
+
+
+_COMPOSITES = "CompositePodGroup"
+
+
+def of_composites() -> Version:
+    """The first version that has CompositePodGroups."""
+    return next(version for version in VERSIONS if GATES[_COMPOSITES].stage(version) is not None)
 
 
 DEFAULT_GATES = gates_of(OLDEST)

@@ -106,6 +106,8 @@ class AskingWhy(Question, frozen=True, kw_only=True):
             decided = find(runs, wanted, warnings.extend, progress)
             policy = recorded_policy(decided.run, named)
             asked = AskedDecision.of(decided, key, evicted=evicted, progress=progress)
+            if asked.explains_itself:
+                raise QuestionError("\n".join(asked.lines()))
             notes = [f"warning: {each}" for each in (*warnings, *policy.changed)]
             return Why((*asked.lines(), *notes), asked.explained(policy, progress))
 

@@ -45,12 +45,13 @@ _NAMED = 5
 class ShortAnswer:
     """An answer in ASCII, so that invisible characters in it are seen. `cut`: which parts are not complete.
 
-    `json`: whether it is JSON, and not the text of the command.
+    `json`: whether it is JSON, and not the text of the command. `brief`: whether it has the next steps first.
     """
 
     text: str
     cut: tuple[str, ...] = ()
     json: bool = True
+    brief: bool = False
 
 
 def short_answer(answer: Answer, most: int = MOST) -> ShortAnswer:
@@ -59,7 +60,7 @@ def short_answer(answer: Answer, most: int = MOST) -> ShortAnswer:
     Texts of the cluster could pass for lines of that text, or hide something in it; then, too, it is JSON.
     """
     document = answer.to_dict()
-    if all(text.isascii() and text.isprintable() for text in _texts(document)):
+    if _is_plain(document):
         text = answer.text()
         if len(text) <= most:
             return ShortAnswer(text, json=False)
@@ -76,6 +77,36 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item)
+
+
+def brief_answer(answer: Answer, most: int, shown: int = 3) -> ShortAnswer:
+    """Return an answer in a few lines: its first one, the first next steps, and as many others as there is room for.
+
+    As for `short_answer`, it is JSON if texts of the cluster could pass for lines. `shown`: the most next steps.
+    """
+    document, steps = answer.to_dict(), [_cut(step, most // 5) for step in answer.next_steps[:shown]]
+    if not _is_plain(document):
+        steps = [_cut(ascii(step)[1:-1], most // 5) for step in steps]
+        rest = shortened(document, most - len(json.dumps({"next": steps, "answer": {}})))
+        text = json.dumps({"next": steps, "answer": json.loads(rest.text)})
+        return ShortAnswer(text, rest.cut, brief=True)
+    lines = [line for line in answer.text().splitlines() if line.strip()]
+    found, left = [_cut(lines[0], most // 5), *(f"next: {step}" for step in steps)], lines[1:]
+    room = most - sum(len(line) + 1 for line in found)
+    while left and len(left[0]) < room:
+        room -= len(left[0]) + 1
+        found.append(left.pop(0))
+    more = len(left) + max(len(answer.next_steps) - shown, 0)
+    return ShortAnswer("\n".join(found), (f"{more:,} more lines",) if more else (), json=False, brief=True)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _is_plain(document: dict[str, Any]) -> bool:
+    """Whether no text could pass for several lines, or hide something."""
+    return all(text.isascii() and text.isprintable() for text in _texts(document))
 
 
 def shortened(answer: dict[str, Any], most: int = MOST) -> ShortAnswer:

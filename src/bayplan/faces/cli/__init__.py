@@ -1,9 +1,9 @@
 """The `bayplan` command: argument parsing and printing only.
 
 Commands are imported when they are used, so that help and completion are fast. To add one: a file here and its line
-below. The flags of `bayplan run` are in `run_flags.json`. What runs in a cluster is in `templates/`: then run `bayplan
-manifests` for `deploy/` (tests compare them). `ending.py` is how a process with plugins ends, `cluster_detached.py` how
-`bayplan cluster` runs in the background.
+below; of a question that has `Spoken`, its line alone. The flags of `bayplan run` are in `run_flags.json`. What runs in
+a cluster is in `templates/`: then run `bayplan manifests` for `deploy/` (tests compare them). `ending.py` is how a
+process with plugins ends, `cluster_detached.py` how `bayplan cluster` runs in the background.
 
 Other packages use `run`.
 """
@@ -16,26 +16,47 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from bayplan.foundations.lazy import on_use
+
+with on_use():
+    from bayplan.faces.cli.insight import question_command
+
 COMMANDS = {
     "demo": ("demo:demo", "Run the scheduler on an embedded cluster and show what it does."),
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
     "provision": ("provision:provision", "Answer capacity checks of queues such as Kueue, beside any scheduler."),
-    "doctor": ("insight.doctor:doctor", "Show what is wrong with a cluster now, on one screen."),
+    "doctor": (
+        "bayplan.answers.insight.asked.doctor:AskDoctor",
+        "Show what is wrong with a cluster now, on one screen.",
+    ),
     "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
-    "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
-    "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
+    "why-not": ("bayplan.answers.insight.asked.why_not:AskWhyNot", "Show everything that keeps a pod from a node."),
+    "fit": ("bayplan.answers.insight.asked.fit:AskFit", "Show whether all pods of manifests would be placed now."),
+    "check": (
+        "bayplan.answers.insight.asked.check:AskCheck",
+        "Check manifests before they are merged: fit, evictions, quota, rollouts, likely mistakes.",
+    ),
     "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
-    "drain": ("insight.drain:drain", "Show where the pods of nodes would go, and what keeps them from being drained."),
-    "shrink": ("insight.shrink:shrink", "Show which nodes can go, and what holds the others."),
+    "drain": (
+        "bayplan.answers.insight.asked.drain:AskDrain",
+        "Show where the pods of nodes would go, and what keeps them from being drained.",
+    ),
+    "shrink": ("bayplan.answers.insight.asked.shrink:AskShrink", "Show which nodes can go, and what holds the others."),
     "scale-up": (
-        "insight.scale_up:scale_up",
+        "bayplan.answers.insight.asked.scale_up:AskScaleUp",
         "Show how many nodes of which pool would be enough for what is pending, or for manifests.",
     ),
     "when": ("insight.when:when", "Show when pods will start, what they wait for, and what would be sooner."),
     "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
-    "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
-    "usage": ("insight.usage:usage", "Show what pods request, by namespace, workload and priority."),
+    "balance": (
+        "bayplan.answers.insight.asked.balance:AskBalance",
+        "Show how evenly a cluster is used, and the largest pods that fit.",
+    ),
+    "usage": (
+        "bayplan.answers.insight.asked.usage:AskUsage",
+        "Show what pods request, by namespace, workload and priority.",
+    ),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
     "compare": ("compare:compare", "Show what another scheduler or other nodes would have made of last week."),
     "simulate": ("simulate:simulate", "Simulate a scheduler on the load of a history."),
@@ -60,7 +81,8 @@ COMMANDS = {
     "perf": ("perf:perf", "Run the Kubernetes scheduler benchmark."),
     "completion": ("completion:completion", "Print the completion script for a shell."),
 }
-"""command -> its `module:attribute` in this package, and its line in the help"""
+"""command -> its `module:attribute` in this package, or its question, and its line in the help"""
+_ASKED = "bayplan.answers.insight.asked."
 
 
 class LazyGroup(click.Group):
@@ -75,7 +97,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
+        asked = module.startswith(_ASKED)
+        found = getattr(import_module(module if asked else f"{__name__}.{module}"), attribute)
+        command: click.Command = question_command.question_command(found) if asked else found
         return command
 
     def resolve_command(

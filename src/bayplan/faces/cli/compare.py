@@ -7,7 +7,7 @@ import click
 from bayplan.faces.cli.backtest_options import AUTOSCALERS, BacktestOptions, backtest_options, read_simulated
 from bayplan.faces.cli.insight.cluster_options import DEFAULT_LIMIT
 from bayplan.faces.cli.insight.files import recommendations_in
-from bayplan.faces.cli.insight.fit import manifests_in
+from bayplan.faces.cli.insight.given_manifests import manifests_in
 from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.faces.cli.insight.question_options import manifests_option
 from bayplan.faces.cli.shared_options import TABLE_FILE, YAML_FILE, plugin_option

@@ -6,8 +6,8 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,13 @@ with on_use():
     from bayplan.answers.backtest import limited
     from bayplan.core.api import kinds
     from bayplan.faces.asking import sources
+    from bayplan.foundations import http_server
     from bayplan.running.client import connection, errors
 
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
     from bayplan.answers.insight.insight import Insight
     from bayplan.core.api.kinds import Kind
     from bayplan.faces.asking.sources import Source
@@ -100,6 +103,18 @@ def listening(address: str, port: int) -> Iterator[None]:
         yield
     except OSError as error:
         fail(f"cannot listen on {address} port {port}: {error.strerror}")
+
+
+@asynccontextmanager
+async def serving_metrics(
+    collector: Collector, ready: Callable[[], bool], address: str, port: int
+) -> AsyncIterator[None]:
+    """Serve metrics in the context, and say where. Ends the process if the address can't be used."""
+    async with AsyncExitStack() as stack:
+        with listening(address, port):
+            used = await stack.enter_async_context(http_server.metrics_served(collector, ready, address, port))
+        click.echo(f"metrics: http://{address}:{used}/metrics", err=True)
+        yield
 
 
 async def check_readable(client: HttpClient, *kinds: Kind) -> None:

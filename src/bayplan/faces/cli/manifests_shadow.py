@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.world import World
-from bayplan.answers.snapshots.rights import REQUIRED
+from bayplan.answers.snapshots.rights import REQUIRED, reading
 from bayplan.core.api.kinds import Kind
 from bayplan.core.config import KubeSchedulerConfiguration, load_configuration, read_configuration
 from bayplan.core.versions import VERSIONS, gates_of, with_gangs
@@ -49,12 +48,8 @@ def collect_shadow(
 
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:
     """The objects in the order of their creation, each with a comment about its purpose, or ""."""
-    by_group = grouped((kind.group, kind.plural) for kind in kinds)
     values = deployed.values() | {
-        "rules": [
-            {"apiGroups": [group], "resources": sorted(set(plurals)), "verbs": ["get", "list", "watch"]}
-            for group, plurals in sorted(by_group.items())
-        ],
+        "rules": reading(kinds),
         "arguments": [
             "shadow",
             *deployed.arguments,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
 import click
 import msgspec
 
-from bayplan.faces.cli.following import check_readable, stop_signal
+from bayplan.faces.cli.following import LOOPBACK, check_readable, serving_metrics, stop_signal
 from bayplan.faces.cli.insight.cluster_options import kubeconfig_options
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.foundations.lazy import on_use
 
 with on_use():
     from bayplan.answers.history import format as history_format
+    from bayplan.answers.history import metrics as history_metrics
     from bayplan.answers.history import recording as history_recording
     from bayplan.answers.history import redacting
     from bayplan.core.api import kinds
@@ -31,8 +33,12 @@ with on_use():
     help="Leave out all that scheduling does not depend on, and replace names, label keys and label values. The key "
     "that makes the names is in a file beside DIR: keep that to yourself.",
 )
+@click.option("--address", default=LOOPBACK, show_default=True, help="The address of the metrics.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Serve metrics at this port. Default: no metrics.")
 @kubeconfig_options
-def record(folder: Path, redact: bool, kubeconfig: str | None, context: str | None) -> None:
+def record(
+    folder: Path, redact: bool, address: str, port: int | None, kubeconfig: str | None, context: str | None
+) -> None:
     """Record what happens in a cluster to DIR, until Ctrl-C.
 
     The history has pods, nodes and what else a scheduler depends on, and never Secrets or ConfigMaps. The cluster is
@@ -41,19 +47,24 @@ def record(folder: Path, redact: bool, kubeconfig: str | None, context: str | No
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     with errors_reported():
-        asyncio.run(_record(folder, redact, kubeconfig, context))
+        asyncio.run(_record(folder, redact, address, port, kubeconfig, context))
 
 
-async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: str | None) -> None:
-
+async def _record(
+    folder: Path, redact: bool, address: str, port: int | None, kubeconfig: str | None, context: str | None
+) -> None:
     stop = stop_signal()
-    async with connection.connect(kubeconfig, context) as client:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(connection.connect(kubeconfig, context))
         server = client.access.server
         history_format.import_pyarrow()
         await check_readable(client, kinds.NODE)
         redaction = redacting.Redactor(redacting.key_beside(folder)) if redact else None
         source = "a redacted cluster" if redact else f"cluster {server}"
         recorder = history_recording.HistoryRecorder(client, folder, source, redaction=redaction)
+        if port is not None:
+            collector = history_metrics.HistoryCollector(recorder)
+            await stack.enter_async_context(serving_metrics(collector, recorder.synced.is_set, address, port))
         recording = asyncio.create_task(recorder.run(), name="record")
         stopped = asyncio.create_task(stop.wait(), name="wait for a signal")
         synced = asyncio.create_task(recorder.synced.wait(), name="wait for the first lists")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +34,13 @@ class RecordOptions:
     plugins: tuple[str, ...]
 
 
-def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Settings, cluster: str) -> DecisionRecorder:
-    """A recorder for the scheduler with these settings, which have a seed. Raises RecordingError."""
+def open_recorder(
+    asked: RecordOptions, prepared: Preparation, settings: Settings, cluster: str, answers: Collection[str] = ()
+) -> DecisionRecorder:
+    """A recorder for the scheduler with these settings, which have a seed. Raises RecordingError.
+
+    `answers`: the classes of the provisioning requests that it answers.
+    """
     configuration = to_yaml(prepared.configuration, prepared.catalog)
     setting = replace(
         setting_of(configuration, prepared.gates, asked.plugins, prepared.plugins),
@@ -43,6 +49,7 @@ def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Setting
         max_backoff=settings.max_backoff,
         unschedulable_timeout=settings.unschedulable_timeout,
         cluster=cluster,
+        answers=tuple(answers),
     )
     folder, keep = Path(asked.folder), _keep(asked.keep)
     redaction = _redaction(folder) if asked.redact else None

@@ -175,7 +175,8 @@ async def _run(
                 recorder = None
             else:
                 settings = run_recording.with_seed(settings)
-                recorder = run_recording.open_recorder(recording, prepared, settings, client.access.server)
+                answers = () if requests is None else requests.classes
+                recorder = run_recording.open_recorder(recording, prepared, settings, client.access.server, answers)
                 report_recording(recording.folder)
                 ending.before_force.append(recorder.close)
             peers = Peers(extenders, leadership, events, recorder, desk)

@@ -8,8 +8,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from rich.live import Live
 from bayplan.answers.backtest.settings import with_settings
 from bayplan.answers.shadow.comparisons import ShadowComparison
 from bayplan.answers.shadow.following import ShadowFollower
-from bayplan.answers.shadow.metrics import metrics_served
+from bayplan.answers.shadow.metrics import ShadowCollector
 from bayplan.answers.shadow.record import ShadowFileError, ShadowRecord
 from bayplan.answers.shadow.report import write_shadow_report
 from bayplan.answers.shadow.shadow import Shadow
@@ -33,7 +33,7 @@ from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.config.types import DEFAULT_SCHEDULER_NAME
 from bayplan.core.versions import OLDEST, FeatureGates, gates_of, version_followed, with_gangs
-from bayplan.faces.cli.following import check_readable, listening, stop_signal
+from bayplan.faces.cli.following import check_readable, serving_metrics, stop_signal
 from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_version, rename_profiles
 from bayplan.faces.cli.insight.messages import warn
 from bayplan.foundations.file_lock import AlreadyLocked, locked
@@ -161,7 +161,9 @@ class ShadowRun:
             since = None if earlier is None else earlier.until
             follower = ShadowFollower(client, shadow, self._report, since=since, names=names)
             if options.port is not None:
-                await stack.enter_async_context(self._metrics(follower, options.address, options.port))
+                collector = ShadowCollector(follower)
+                served = serving_metrics(collector, follower.synced.is_set, options.address, options.port)
+                await stack.enter_async_context(served)
             await self._follow(follower, client.access.server)
         if self._reader_gone:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -178,14 +180,6 @@ class ShadowRun:
         theirs = None if compared.theirs is None else _configured(*compared.theirs, gates, names)
         world = World(ours[0], ours[1], gates)
         return Shadow(world, names, ours[0], theirs, tally=self.record.tally)
-
-    @asynccontextmanager
-    async def _metrics(self, follower: ShadowFollower, address: str, port: int) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            with listening(address, port):
-                used = await stack.enter_async_context(metrics_served(follower, address, port))
-            click.echo(f"metrics: http://{address}:{used}/metrics", err=True)
-            yield
 
     async def _follow(self, follower: ShadowFollower, server: str) -> None:
         """Follow until the stop, and print and write meanwhile and at the end."""

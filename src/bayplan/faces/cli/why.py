@@ -79,6 +79,8 @@ def _explain(decided: RecordedDecision, pod: str, named: NamedPlugins, output: s
     if output != "json":
         for line in policy.changed:
             click.echo(f"warning: {line}")
+        if asked.explains_itself:
+            return
         click.echo(recorded_why.BEFORE)
     try:
         found = asked.explained(policy)

@@ -13,6 +13,7 @@ from aiohttp import web
 from bayplan.answers.insight.answers import Progress, QuestionError
 from bayplan.answers.insight.asked.balance import AskBalance
 from bayplan.answers.insight.asked.capacity import AskCapacity
+from bayplan.answers.insight.asked.check import AskCheck
 from bayplan.answers.insight.asked.doctor import AskDoctor
 from bayplan.answers.insight.asked.drain import AskDrain
 from bayplan.answers.insight.asked.fit import AskFit
@@ -55,6 +56,12 @@ _PRICES = """m5.large: 0.096
 batch: 0.34"""
 _NAMESPACE = FormField("namespace", "in namespace", "default")
 _NAMESPACE_OF_NAMES = FormField("namespace", "in namespace", "default", parameter=None)
+_MANIFESTS = (
+    FormField(
+        "manifests", "manifests in YAML", _MANIFEST, needed=True, lines=12, parameter="objects", reader=read_manifests
+    ),
+    _NAMESPACE_OF_NAMES,
+)
 _FLAGS = (
     FormField("delete_emptydir_data", "delete the data of emptyDir volumes"),
     FormField("force", "delete bare pods"),
@@ -87,18 +94,13 @@ QUESTIONS: Mapping[str, QuestionForm] = {
             AskFit,
             "Fit",
             "Would all pods of these manifests be placed now, where, and by evicting which pods?",
-            (
-                FormField(
-                    "manifests",
-                    "manifests in YAML",
-                    _MANIFEST,
-                    needed=True,
-                    lines=12,
-                    parameter="objects",
-                    reader=read_manifests,
-                ),
-                _NAMESPACE_OF_NAMES,
-            ),
+            _MANIFESTS,
+        ),
+        QuestionForm(
+            AskCheck,
+            "Check",
+            "What is wrong with these manifests: do they fit, whom do they evict, does the next rollout get stuck?",
+            _MANIFESTS,
         ),
         QuestionForm(
             AskScaleUp,

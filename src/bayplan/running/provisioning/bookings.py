@@ -15,6 +15,7 @@ from enum import Enum
 from bayplan.core.api.provisioning import ProvisioningRequest, set_of
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion.own_claims import OwnClaim
+from bayplan.running.provisioning.room import Wants
 
 
 class BookingStage(Enum):
@@ -45,6 +46,7 @@ class Booking:
         expires: when the room is not held any longer.
         valid_until: until when the request is tried.
         waits_for: the keys of PodTemplates that are missing.
+        wants: what its pods ask for, while they are in the queue.
         message: why there is no room yet.
         again: whether its room is decided again after a restart.
     """
@@ -64,6 +66,7 @@ class Booking:
     pod_group: str = ""
     preempts: bool = False
     retries: bool = True
+    wants: Wants = ()
     message: str = ""
     again: bool = False
 

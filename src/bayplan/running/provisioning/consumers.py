@@ -1,14 +1,15 @@
 """The pods that name a request, and the places that they take.
 
 A pending pod of this scheduler gets a place lent: the place counts on its node no longer, and the pod is nominated to
-that node instead, so that no other pod of its priority or lower takes the room. Once it is bound, wherever, the place
-is taken. If it is deleted before that, the place is held again. Pods of another scheduler take their place when they
-are bound.
+that node instead, so that no other pod of its priority or lower takes the room (`lending.py`). Once it is bound,
+wherever, the place is taken. If it is deleted before that, the place is held again. Pods of another scheduler take
+their place when they are bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -16,7 +17,10 @@ from bayplan.core.api.kinds import POD
 from bayplan.core.api.provisioning import consumed_by, is_provisioned, request_of
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.runtime import Runtime
+from bayplan.core.expansion.own_claims import OwnClaim
+from bayplan.core.scheduling import Unit
 from bayplan.running.provisioning.bookings import Booking, BookingStage, covers
+from bayplan.running.provisioning.lending import Lending
 
 
 class HeldPlaces(Protocol):
@@ -27,6 +31,9 @@ class HeldPlaces(Protocol):
 
     def free(self, booking: Booking, uid: str) -> None:
         """Count a place no longer."""
+
+    def lend(self, booking: Booking, uid: str) -> None:
+        """Count a place no longer, but keep its claims."""
 
     def tell_places(self, booking: Booking) -> None:
         """Let the status say where room is held."""
@@ -51,12 +58,43 @@ class Consumers:
     def connect(self, runtime: Runtime, bookings: Mapping[str, Booking], places: HeldPlaces) -> None:
         """Set where pods and requests are."""
         self._runtime, self._bookings, self._places = runtime, bookings, places
+        self._lending = Lending(runtime.state, self._claims_lent_to)
         self._profiles: Container[str] = runtime.profiles
         self._store = runtime.state.objects[POD]
+
+    def restore(self) -> None:
+        """Take up who has which places, once a checkpoint has been restored."""
+        for booking in self._bookings.values():
+            for uid, place in booking.lent.items():
+                self._kept[uid] = booking.places[place]
+                key = self._named.get(booking.key, {}).get(uid, "")
+                if (pod := self._store.get(key)) is not None:
+                    pod.nominated_node_name = booking.places[place]
+                    self._lending.begin(pod, booking.pods[place], booking.places[place])
 
     def node_kept_for(self, uid: str) -> str:
         """The node of the place that is lent to a pending pod; "" if there is none."""
         return self._kept.get(uid, "")
+
+    def lending(self, unit: Unit) -> AbstractContextManager[None]:
+        """A context in which what is kept for the pods of a unit is free for them."""
+        return self._lending.to(unit) if self._kept else nullcontext()
+
+    def nominate_again(self, pod: PodInfo) -> None:
+        """A pod that has a place is still pending."""
+        if booking_and_place := self._place_of(pod.uid):
+            booking, place = booking_and_place
+            self._lending.begin(pod, booking.pods[place], booking.places[place])
+            self._lending.keep(pod.uid)
+
+    def _place_of(self, uid: str) -> tuple[Booking, str] | None:
+        booking = self._bookings.get(self._request_of.get(uid, ""))
+        place = None if booking is None else booking.lent.get(uid)
+        return None if booking is None or place is None else (booking, place)
+
+    def _claims_lent_to(self, uid: str) -> Iterable[OwnClaim]:
+        booking_and_place = self._place_of(uid)
+        return () if booking_and_place is None else booking_and_place[0].claims.get(booking_and_place[1], ())
 
     def pod_changed(self, before: PodInfo | None, now: PodInfo | None) -> None:
         """A pod came, changed, or is gone."""
@@ -89,6 +127,7 @@ class Consumers:
         """A request holds nothing any more. Pods keep the nominations that they have."""
         for uid in booking.lent:
             self._kept.pop(uid, None)
+            self._lending.end(uid)
         booking.lent.clear()
 
     def _consider(self, booking: Booking, pod: PodInfo) -> None:
@@ -152,9 +191,9 @@ class Consumers:
         self._afterwards(partial(self._nominate, booking, pod, place))
 
     def _nominate(self, booking: Booking, pod: PodInfo, place: str) -> None:
-        self._places.free(booking, place)
         if node := self._kept.get(pod.uid):
-            self._runtime.state.nominations.add(pod, node)
+            self._places.lend(booking, place)
+            self._lending.begin(pod, booking.pods[place], node)
             if self.leads:
                 self._runtime.ports.statuses.nominate(pod, node)
 
@@ -164,6 +203,8 @@ class Consumers:
         if pod.node_name:
             del booking.lent[pod.uid], self._kept[pod.uid], booking.places[place]
             booking.consumers[pod.uid] = place
+            self._lending.end(pod.uid)
+            self._afterwards(partial(self._places.free, booking, place))
             self._places.tell_places(booking)
         elif pod.terminating or pod.terminated:
             self._give_back(booking, pod.uid)
@@ -185,6 +226,7 @@ class Consumers:
         """Hold a place again whose pod has gone without being bound."""
         place = booking.lent.pop(uid)
         del self._kept[uid]
+        self._lending.end(uid)
         node = booking.places[place]
         booking.held.add(place)
         self._afterwards(partial(self._hold_again, booking, place, node))

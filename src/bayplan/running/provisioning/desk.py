@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from lightkube.models.resource_v1 import AllocationResult
 
 from bayplan.core.api import provisioning as api
 from bayplan.core.api.kinds import NODE, POD
-from bayplan.core.api.provisioning import PROVISIONING_REQUESTS, request_of
+from bayplan.core.api.provisioning import PROVISIONING_REQUESTS, ProvisioningRequest, request_of
 from bayplan.core.api.times import rfc3339, with_zone
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.handlers import Receiver
@@ -31,7 +32,8 @@ from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.gangs import Gang, GangOutcome
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Profile
-from bayplan.running.provisioning import reasons
+from bayplan.core.scheduling import Unit
+from bayplan.running.provisioning import checkpoints, reasons
 from bayplan.running.provisioning.bookings import Booking, BookingStage
 from bayplan.running.provisioning.conditions import RequestStatuses
 from bayplan.running.provisioning.consumers import Consumers
@@ -42,6 +44,7 @@ from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.provisioning.plugin import ProvisioningRequests
 from bayplan.running.provisioning.ports import ports_with_requests
 from bayplan.running.provisioning.profiles import with_requests
+from bayplan.running.provisioning.room import Rooms, Wants, wants_of
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +57,10 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 
 
 class Desk:
-    """Answers the provisioning requests of one scheduler."""
+    """Answers the provisioning requests of one scheduler. `logger`: where it says what it does."""
 
-    def __init__(self, options: ProvisioningOptions | None = None) -> None:
+    def __init__(self, options: ProvisioningOptions | None = None, logger: logging.Logger = log) -> None:
+        self._log = logger
         self._options = options or ProvisioningOptions()
         self._bookings: dict[str, Booking] = {}
         self._deadlines = Deadlines()
@@ -76,7 +80,8 @@ class Desk:
 
         def built(handle: Handle) -> Mapping[str, Profile]:
             plugin = ProvisioningRequests(self)
-            profiles = with_requests(build(handle), plugin, alone=self._options.alone)
+            self._rooms = Rooms(lambda: handle.nodes, self._wanted_for)
+            profiles = with_requests(build(handle), plugin, self._rooms, alone=self._options.alone)
             self._requests = handle.objects(PROVISIONING_REQUESTS)
             self._opening = Opening(handle, profiles, any_scheduler=self._options.alone)
             self._answers = RequestStatuses(self._requests, lambda: handle.client)
@@ -87,7 +92,11 @@ class Desk:
 
     def ports(self, ports: Ports) -> Ports:
         """Return the ports for a scheduler that also answers requests."""
-        return ports_with_requests(ports, self, self._nominate)
+        return ports_with_requests(ports, self, self._consumers.nominate_again)
+
+    def lending(self, unit: Unit) -> AbstractContextManager[None]:
+        """A context of an attempt in which what is kept for the pods of a unit is free for them."""
+        return self._consumers.lending(unit)
 
     def connect(self, runtime: Runtime) -> None:
         """Follow the stores of a scheduler."""
@@ -99,21 +108,50 @@ class Desk:
         objects[NODE].listen(self._node_changed)
         objects[POD].listen(self._consumers.pod_changed)
 
-    def _nominate(self, pod: PodInfo, node: str) -> None:
-        self._runtime.state.nominations.add(pod, node)
-
     def open(self) -> None:
         """Take up all requests that are there. Call it once everything is listed, and before anything is decided."""
         self._open = True
         for key in list(self._requests):
             self._reconcile(key)
 
-    async def run(self) -> None:
-        """Write answers and keep deadlines until cancelled. Only the leader does."""
+    async def run(self, now: Callable[[], datetime], due: Callable[[str], None]) -> None:
+        """Write answers and keep deadlines until cancelled. Only the leader does.
+
+        `now`: the time. `due` is called with each request whose deadline has come; it calls the method `due`.
+        """
         self._consumers.leads = True
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._answers.run())
-            tasks.create_task(self._deadlines.run(self._time, self._due))
+            tasks.create_task(self._deadlines.run(lambda: with_zone(now()), due))
+
+    def due(self, key: str) -> None:
+        """Look at a request whose deadline has come, or one that it had."""
+        self._runtime.intake.take("ProvisioningRequestDue", self._due, key)
+
+    def recorded(self) -> Callable[[], bytes]:
+        """What encodes the requests and their places as they are now, for the checkpoint of a recording."""
+        return checkpoints.recorded(self._bookings.values(), self._later)
+
+    def restore(self, data: bytes) -> None:
+        """Take up what a checkpoint has, in place of `open`. Call it once objects and pods on nodes are there.
+
+        Raises ValueError.
+        """
+        found, later = checkpoints.restored(data, self._read)
+        self._bookings.update(found)
+        self._later = dict.fromkeys(later)
+        for booking in found.values():
+            self._objects.restore(booking.pods.values() if booking.stage is BookingStage.ASKED else ())
+            if booking.stage is BookingStage.ASKED:
+                self._entered_queue(booking)
+            for template in booking.waits_for:
+                self._missing.setdefault(template, []).append(booking.key)
+        self._consumers.restore()
+        self._open = True
+
+    def _read(self, key: str) -> ProvisioningRequest | None:
+        document = self._requests.get(key)
+        return None if document is None else self._opening.read(key, document, self._options.classes)
 
     def counts(self) -> tuple[Mapping[str, int], int]:
         """How many requests are at which stage, and how many places are held."""
@@ -134,14 +172,13 @@ class Desk:
             self._runtime.intake.afterwards(partial(step, key))
 
     def _reconcile(self, key: str) -> None:
-        document, booking = self._requests.get(key), self._bookings.get(key)
-        request = None if document is None else self._opening.read(key, document, self._options.classes)
+        request, booking = self._read(key), self._bookings.get(key)
         if booking is not None and (request is None or request.uid != booking.request.uid or request.ended):
             self._close(booking)
             del self._bookings[key]
             booking = None
         if request is None or request.ended:
-            if document is None:
+            if key not in self._requests:
                 self._answers.forget(key)
             return
         if booking is None:
@@ -193,7 +230,9 @@ class Desk:
             self._adopt(booking)
         elif self._queued and self._queued + request.count > MOST_PODS:
             if booking.key not in self._later:
-                log.warning("ProvisioningRequest %s waits: %d pods of others are asked for", request.key, self._queued)
+                self._log.warning(
+                    "ProvisioningRequest %s waits: %d pods of others are asked for", request.key, self._queued
+                )
             self._later[booking.key] = None
         elif request.is_true(api.PROVISIONED):
             booking.stage = BookingStage.HELD  # answered by someone else: there are no places here
@@ -207,9 +246,22 @@ class Desk:
 
     def _queue(self, booking: Booking) -> None:
         booking.stage = BookingStage.ASKED
-        self._queued += len(booking.pods)
+        self._entered_queue(booking)
         for uid, pod in booking.pods.items():
             self._objects.put(pod, booking.claims.get(uid, ()))
+
+    def _entered_queue(self, booking: Booking) -> None:
+        self._queued += len(booking.pods)
+        booking.wants = () if booking.preempts else wants_of(booking.pods.values())
+        self._rooms.opened(booking.wants, booking.pods.values())
+
+    def _left_queue(self, booking: Booking) -> None:
+        self._queued -= len(booking.pods)
+        self._rooms.closed(booking.wants, booking.pods.values())
+
+    def _wanted_for(self, pod: PodInfo) -> Wants:
+        booking = self._bookings.get(request_of(pod))
+        return () if booking is None else booking.wants
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
         """The request of a pod that stands for a place, as a gang."""
@@ -253,7 +305,7 @@ class Desk:
             booking.claims[pod.uid] = allocated(booking.claims[pod.uid], pod, devices)
         self.hold(booking, pod.uid, node_name)
         if len(booking.places) == len(booking.pods):
-            self._queued -= len(booking.pods)
+            self._left_queue(booking)
             self._provisioned(booking)
         return True
 
@@ -269,6 +321,12 @@ class Desk:
         booking.held.discard(uid)
         if (pod := booking.pods.get(uid)) is not None:
             self._objects.remove(pod, booking.claims.get(uid, ()))
+
+    def lend(self, booking: Booking, uid: str) -> None:
+        """Count a place no longer, but keep its claims."""
+        booking.held.discard(uid)
+        if (pod := booking.pods.get(uid)) is not None:
+            self._objects.remove(pod, ())
 
     def tell_places(self, booking: Booking) -> None:
         """Let the status say where room is held."""
@@ -286,7 +344,7 @@ class Desk:
         message = reasons.found(len(booking.pods), rfc3339(booking.expires))
         self._say(booking, api.PROVISIONED, "True", reasons.FOUND, message)
         self.tell_places(booking)
-        log.info("ProvisioningRequest %s: %s", booking.key, message)
+        self._log.info("ProvisioningRequest %s: %s", booking.key, message)
         self._consumers.came(booking)
         self._ask_later_ones()
 
@@ -346,7 +404,7 @@ class Desk:
 
     def _end(self, booking: Booking, condition: str, reason: str, message: str) -> None:
         self._close(booking)
-        log.log(
+        self._log.log(
             logging.INFO if condition == api.EXPIRED else logging.WARNING,
             "ProvisioningRequest %s: %s: %s",
             booking.key,
@@ -371,7 +429,7 @@ class Desk:
         self._later.pop(booking.key, None)
         stage, booking.stage = booking.stage, BookingStage.INCOMPLETE
         if stage is BookingStage.ASKED:
-            self._queued -= len(booking.pods)
+            self._left_queue(booking)
         self._consumers.left(booking)
         booking.places.clear()
         booking.held.clear()

@@ -21,7 +21,7 @@ class OwnObjects:
     """Puts pods with their claims into the state and the queue, and takes them out."""
 
     def __init__(self, receiver: Receiver) -> None:
-        self._pods = PodHandler(receiver)
+        self._pods, self._store = PodHandler(receiver), receiver.state.objects[POD]
         self._claims = {kind: ObjectHandler(kind, receiver) for kind in (RESOURCE_CLAIM, PERSISTENT_VOLUME_CLAIM)}
 
     def put(self, pod: PodInfo, claims: Iterable[OwnClaim]) -> None:
@@ -29,6 +29,11 @@ class OwnObjects:
         for kind, claim in claims:
             self._claims[kind].put(full_name(claim), claim)
         self._pods.put(pod.key, pod)
+
+    def restore(self, pods: Iterable[PodInfo]) -> None:
+        """Let pods be those that a checkpoint has; the queue is restored by itself."""
+        for pod in pods:
+            self._store.set(pod.key, pod)
 
     def remove(self, pod: PodInfo, claims: Iterable[OwnClaim]) -> None:
         """Remove a pod and its claims, if they are there."""

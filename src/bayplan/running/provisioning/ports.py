@@ -35,8 +35,8 @@ class HeldRoom(Protocol):
         """The node of the place that is lent to a pending pod; "" if there is none."""
 
 
-def ports_with_requests(ports: Ports, room: HeldRoom, nominate: Callable[[PodInfo, str], None]) -> Ports:
-    """Return the ports for a scheduler that also answers requests. `nominate`: keeps a node for a pending pod."""
+def ports_with_requests(ports: Ports, room: HeldRoom, nominate: Callable[[PodInfo], None]) -> Ports:
+    """Return the ports for a scheduler that also answers requests. `nominate`: keeps its place for a pending pod."""
     return replace(
         ports,
         binder=_Binder(ports.binder, room),
@@ -92,13 +92,13 @@ class _Evictor(Evictor):
 class _Statuses(Statuses):
     inner: Statuses
     room: HeldRoom
-    nominated: Callable[[PodInfo, str], None]
+    nominated: Callable[[PodInfo], None]
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
         if is_provisioned(pod):
             return
         if node := self.room.node_kept_for(pod.uid):
-            self.nominated(pod, node)
+            self.nominated(pod)
             nominated_node = node
         self.inner.not_scheduled(pod, reason, message, nominated_node)
 

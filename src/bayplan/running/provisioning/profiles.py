@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from bayplan.core.framework.profile import Point, Profile
+from bayplan.running.provisioning.room import Rooms
 
 _SUFFIX = "/provisioning"
 
 
-def with_requests(profiles: Mapping[str, Profile], plugin: Any, *, alone: bool) -> dict[str, Profile]:
+def with_requests(profiles: Mapping[str, Profile], plugin: Any, rooms: Rooms, *, alone: bool) -> dict[str, Profile]:
     """Return the profiles with those of requests; only the latter if another scheduler places the pods."""
-    derived = {name_for_requests(name): _derived(profile, plugin) for name, profile in profiles.items()}
+    derived = {name_for_requests(name): _derived(profile, plugin, rooms) for name, profile in profiles.items()}
     return derived if alone else {**profiles, **derived}
 
 
@@ -25,7 +26,8 @@ def name_for_requests(scheduler_name: str) -> str:
     return f"{scheduler_name}{_SUFFIX}"
 
 
-def _derived(profile: Profile, plugin: Any) -> Profile:
+def _derived(profile: Profile, plugin: Any, rooms: Rooms) -> Profile:
     permit = [plugin, *profile.at(Point.PERMIT)]
     name = name_for_requests(profile.scheduler_name)
-    return replace(profile, scheduler_name=name, plugins={**profile.plugins, Point.PERMIT: permit}, flushed=False)
+    plugins = {**profile.plugins, Point.PERMIT: permit}
+    return replace(profile, scheduler_name=name, plugins=plugins, flushed=False, hints=rooms.hints(profile, name))

@@ -31,10 +31,12 @@ def checkpoint(
     counts: tuple[float, int, int],
     binding: Mapping[int, str],
     chance: tuple[random.Random, int],
+    requests: Callable[[], bytes] = bytes,
 ) -> DeferredCheckpoint:
     """The state now. It takes references only, which is quick; what is made of them is left to the writer's thread.
 
     `counts`: the time, and how many decisions and tasks there were. `chance`: the random numbers, and the rotation.
+    `requests`: encodes the answered provisioning requests.
     """
     table = state.table
     stores = [(kind, *state.objects[kind].copied()) for kind in kinds]
@@ -57,7 +59,19 @@ def checkpoint(
             RecordedPlace(pod.key, pod.uid, pod.node_name, pod.uid in assumed) for row in pods for pod in row
         )
         return Checkpoint(
-            [], at, decisions, tasks, objects, rows, placed, queued, nominated, tuple(binding.items()), drawn, rotation
+            [],
+            at,
+            decisions,
+            tasks,
+            objects,
+            rows,
+            placed,
+            queued,
+            nominated,
+            tuple(binding.items()),
+            drawn,
+            rotation,
+            requests(),
         )
 
     return DeferredCheckpoint([], make)

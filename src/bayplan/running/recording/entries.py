@@ -143,6 +143,16 @@ class Activated(RecordedEntry, gc=False):
     uids: tuple[str, ...]
 
 
+class RequestsOpened(RecordedEntry, gc=False):
+    """Provisioning requests are answered from now on: everything was listed."""
+
+
+class RequestDue(RecordedEntry, gc=False):
+    """A deadline of a provisioning request came. `key`: `namespace/name`."""
+
+    key: str
+
+
 class RecordedObject(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """An object of a checkpoint. `raw`: as the API server reported it. `assumed`: as it is being written, or None."""
 
@@ -189,7 +199,7 @@ class Checkpoint(RecordedEntry, gc=False):
     `decisions` and `tasks`: how many there were so far. `rows`: the names of the rows of the node table; "" for free
     ones. `nominated`: the key and the uid of a pod, and the node. `binding`: the numbers of the
     tasks that have not ended, with the uids of their pods. `random`: the state of the random numbers, and `rotation`
-    that of the search for enough nodes.
+    that of the search for enough nodes. `requests`: the answered provisioning requests, as their desk encodes them.
     """
 
     at: float
@@ -203,6 +213,7 @@ class Checkpoint(RecordedEntry, gc=False):
     binding: tuple[tuple[int, str], ...]
     random: tuple[int, tuple[int, ...], float | None]
     rotation: int
+    requests: bytes = b""
 
 
 class RecordingEnded(RecordedEntry, gc=False):
@@ -222,6 +233,8 @@ AnyEntry = (
     | Bound
     | Evicted
     | Activated
+    | RequestsOpened
+    | RequestDue
     | Checkpoint
     | RecordingEnded
 )
@@ -239,7 +252,7 @@ class Setting(msgspec.Struct, frozen=True):
     """How a recorded scheduler was set up. `configuration`: a KubeSchedulerConfiguration, in YAML.
 
     `gates`: the feature gates that differ from those of `kubernetes`, the version that it decides as. `cluster`: the
-    server's address. Times are seconds.
+    server's address. Times are seconds. `answers`: the classes of the provisioning requests that it answers.
     """
 
     configuration: str = ""
@@ -251,6 +264,7 @@ class Setting(msgspec.Struct, frozen=True):
     max_backoff: float = 10.0
     unschedulable_timeout: float = 300.0
     cluster: str = ""
+    answers: tuple[str, ...] = ()
 
 
 class RecordingRedaction(Protocol):

@@ -40,6 +40,8 @@ from bayplan.running.recording.entries import (
     RecordingEnded,
     RecordingRedaction,
     Replied,
+    RequestDue,
+    RequestsOpened,
     Setting,
 )
 from bayplan.running.recording.files import prepare_recording
@@ -63,12 +65,16 @@ _SHORTEST = 60.0
 
 
 class RecordedScheduler(NamedTuple):
-    """The scheduler that is recorded, as far as a checkpoint needs it."""
+    """The scheduler that is recorded, as far as a checkpoint needs it.
+
+    `requests`: returns what encodes the answered provisioning requests as they are now.
+    """
 
     state: ClusterState
     queue: SchedulingQueue
     random: random.Random
     rotation: Rotation
+    requests: Callable[[], Callable[[], bytes]] = lambda: bytes
 
 
 class DecisionRecorder:
@@ -180,10 +186,10 @@ class DecisionRecorder:
         if (self._binding or self._unfinished) and age < keep.segment_seconds + keep.patience_seconds:
             return
         self._segment_began = now
-        state, queue, rng, rotation = self._subject
+        state, queue, rng, rotation, requests = self._subject
         kinds = sorted(self._kinds, key=lambda kind: kind.resource)
         counts = now, self._decisions, self._tasks
-        self.add(checkpoint(state, queue, kinds, counts, dict(self._binding), (rng, rotation.start)))
+        self.add(checkpoint(state, queue, kinds, counts, dict(self._binding), (rng, rotation.start), requests()))
 
     # What is wrapped
 
@@ -259,6 +265,14 @@ class DecisionRecorder:
         self._decisions += 1
         decisions, placed, preemptions = summary_of(plan)
         self.add(PlanMade([], decisions, placed, preemptions))
+
+    def requests_opened(self) -> None:
+        """Provisioning requests are answered from now on."""
+        self.add(RequestsOpened([]))
+
+    def request_due(self, key: str) -> None:
+        """A deadline of a provisioning request came."""
+        self.add(RequestDue([], key))
 
     def handling(self, handle: Callable[..., None], *arguments: Any) -> None:
         """Handle what was just recorded: what plugins do meanwhile follows from it."""

@@ -165,8 +165,11 @@ class Scheduler:
         self._executor = Executor(runtime) if recorder is None else RecordedExecutor(recorder, runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
+        if provisioning is not None:
+            self._attempts.lending = provisioning.lending
         if recorder is not None:
-            recorder.records(RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation))
+            requests = () if provisioning is None else (provisioning.recorded,)
+            recorder.records(RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation, *requests))
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)
@@ -322,6 +325,8 @@ class Scheduler:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
         runtime = self._runtime
         receiver = Receiver.of(runtime)
+        for kind, feed in self._handle.feeds.items():
+            feed.sink = self._noted(kind, ObjectInformer(kind, receiver))
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
         follow = partial(
@@ -356,7 +361,8 @@ class Scheduler:
     async def _schedule_until(self, stop: asyncio.Event, services: Supervisor) -> None:
         await self._lead(stop)
         if self._provisioning is not None:
-            services.start("the answers to provisioning requests", self._provisioning.run)
+            run = partial(self._provisioning.run, self._settings.clock.now, self._request_due)
+            services.start("the answers to provisioning requests", run)
         lost = asyncio.Event() if self.leadership is None else self.leadership.lost
         if not stop.is_set():
             scheduling = asyncio.create_task(outcome(self._loop.run), name="scheduling-loop")
@@ -369,6 +375,13 @@ class Scheduler:
                 await asyncio.wait({scheduling})
         if lost.is_set():
             raise LeaseLostError("the lease was lost")
+
+    def _request_due(self, key: str) -> None:
+        """A deadline of a provisioning request has come."""
+        if self._recorder is not None:
+            self._recorder.request_due(key)
+        if self._provisioning is not None:
+            self._provisioning.due(key)
 
     def _scheduling_ended(self, error: BaseException | None) -> NoReturn:
         """Raise: the loop runs until it is cancelled, and has ended by itself because of a bug."""
@@ -386,6 +399,8 @@ class Scheduler:
         table = self.state.table
         log.info("synchronized: %d nodes, %d pods on them; scheduling", table.live_count, self.state.pod_count)
         if self._provisioning is not None:
+            if self._recorder is not None:
+                self._recorder.requests_opened()
             self._provisioning.open()
         if self._settings.freeze:
             self._collector.begin()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from bayplan.core.api.kinds import (
+    COMPOSITE_POD_GROUP,
     CUSTOM_RESOURCE_DEFINITION,
     NODE,
     PERSISTENT_VOLUME,
@@ -40,6 +41,9 @@ DEFAULT_CLASS_ANNOTATIONS = (
 )
 
 
+_HAS_POLICY = "PodGroupPreemptionPolicy"
+
+
 def admit(storage: RestStorage, resource: Resource, obj: Object, features: frozenset[str] = frozenset()) -> None:
     """Runs the admission plugins of a new object's kind. Raises StatusError.
 
@@ -50,8 +54,8 @@ def admit(storage: RestStorage, resource: Resource, obj: Object, features: froze
     plugin = _PLUGINS.get(resource.kind.resource)
     if plugin is not None:
         plugin(storage, obj)
-    if resource.kind.plural == POD_GROUP.plural and "PodGroupPreemptionPolicy" in features:
-        _admit_policy(storage, obj)
+    if resource.kind.plural in {POD_GROUP.plural, COMPOSITE_POD_GROUP.plural} and _HAS_POLICY in features:
+        _admit_group_policy(storage, COMPOSITE_POD_GROUP if resource.kind == COMPOSITE_POD_GROUP else POD_GROUP, obj)
 
 
 def _check_definition(storage: RestStorage, name: str) -> None:
@@ -140,30 +144,38 @@ def _admit_pod_group(storage: RestStorage, pod_group: Object) -> None:
 
     Mirrors admitPodGroup of plugin/pkg/admission/priority, and plugin/pkg/admission/podgroup, which 1.37 lacks.
     """
-    spec, metadata = pod_group["spec"], pod_group["metadata"]
-    found = _class_of(storage, POD_GROUP, metadata.get("name", ""), spec)
-    priority = found.get("value", 0)
+    _admit_group_priority(storage, POD_GROUP, pod_group)
+    reference = (pod_group["spec"].get("podGroupTemplateRef") or {}).get("workload")
+    if reference:
+        _check_template(storage, pod_group["metadata"], reference)
+
+
+def _admit_group_priority(storage: RestStorage, kind: Kind, group: Object) -> None:
+    """Resolves the priority class of a group, or of a group of groups."""
+    spec, name = group["spec"], group["metadata"].get("name", "")
+    priority = _class_of(storage, kind, name, spec).get("value", 0)
     if spec.setdefault("priority", priority) != priority:
         why = (
-            f"priority set in the pod group ({spec['priority']}) must match the priority computed ({priority}) based "
-            "on the priority class set in the spec"
+            f"priority set in the {_called(kind)} ({spec['priority']}) must match the priority computed ({priority}) "
+            "based on the priority class set in the spec"
         )
-        raise forbidden(POD_GROUP, metadata.get("name", ""), why)
-    reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
-    if reference:
-        _check_template(storage, metadata, reference)
+        raise forbidden(kind, name, why)
 
 
-def _admit_policy(storage: RestStorage, pod_group: Object) -> None:
+def _admit_group_policy(storage: RestStorage, kind: Kind, group: Object) -> None:
     """Takes the preemption policy of a group from its priority class."""
-    spec, name = pod_group["spec"], pod_group["metadata"].get("name", "")
-    policy = _class_of(storage, POD_GROUP, name, spec).get("preemptionPolicy", "PreemptLowerPriority")
+    spec, name = group["spec"], group["metadata"].get("name", "")
+    policy = _class_of(storage, kind, name, spec).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.setdefault("preemptionPolicy", policy) != policy:
         why = (
-            f"preemption policy set in the pod group ({spec['preemptionPolicy']}) must match the preemption policy "
-            f"computed ({policy}) based on the priority class set in the spec"
+            f"preemption policy set in the {_called(kind)} ({spec['preemptionPolicy']}) must match the preemption "
+            f"policy computed ({policy}) based on the priority class set in the spec"
         )
-        raise forbidden(POD_GROUP, name, why)
+        raise forbidden(kind, name, why)
+
+
+def _called(kind: Kind) -> str:
+    return "composite pod group" if kind is COMPOSITE_POD_GROUP else "pod group"
 
 
 def _check_template(storage: RestStorage, metadata: Object, reference: Object) -> None:
@@ -251,6 +263,7 @@ def keep_address(service: Object, old: Object) -> None:
 _PLUGINS: Mapping[str, Callable[[RestStorage, Object], None]] = {
     POD.resource: _admit_pod,
     POD_GROUP.resource: _admit_pod_group,
+    COMPOSITE_POD_GROUP.resource: lambda storage, group: _admit_group_priority(storage, COMPOSITE_POD_GROUP, group),
     NODE.resource: _admit_node,
     SERVICE.resource: _admit_service,
     PERSISTENT_VOLUME.resource: lambda _, volume: _add_finalizer(volume, "kubernetes.io/pv-protection"),

@@ -81,6 +81,5 @@ HOOKS: Mapping[Kind, Strategy] = {
     kinds.RESOURCE_CLAIM: Strategy(prepare_for_status_update=prepare_resource_claim_status),
     kinds.DEVICE_TAINT_RULE: Strategy(prepare_for_create=preparation.prepare_device_taint_rule),
     kinds.DEVICE_TAINT_RULE_V1BETA2: Strategy(prepare_for_create=preparation.prepare_device_taint_rule),
-    kinds.COMPOSITE_POD_GROUP: Strategy(warn=lambda _obj: ("stored; its groups are scheduled one by one",)),
 }
 """The kinds that are prepared by code."""

@@ -7,6 +7,6 @@ A field is a parameter: its `Annotated` has its limits and its description (`Met
 
 Imports no slow modules (see `question_parameters.py`): a question's answer is imported once it is asked.
 
-Other packages use `balance`, `capacity`, `diff`, `doctor`, `drain`, `explain`, `fit`, `scale_up`, `shrink`,
+Other packages use `balance`, `capacity`, `check`, `diff`, `doctor`, `drain`, `explain`, `fit`, `scale_up`, `shrink`,
 `upgrade_preview`, `usage`, `what_if`, `when`, `why_not`.
 """

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from bayplan.answers.insight.answers import Progress, QuestionError, silent
-from bayplan.answers.insight.question_parameters import NodeName, Option, Question, Selector, parsed
+from bayplan.answers.insight.question_parameters import NodeName, Option, Question, Selector, Spoken, parsed
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -20,6 +20,15 @@ class AskDrain(Question, frozen=True, kw_only=True):
     """Return what `kubectl drain` of nodes would lead to: where pods go, and what blocks the drain."""
 
     name: ClassVar[str] = "drain"
+    spoken = Spoken(
+        help="Show what `kubectl drain` of NODEs, or of the nodes with labels (-l), would lead to.\n\n"
+        "Shows where the pods go, which stay pending and why, and which budgets, local storage, bare pods and "
+        "DaemonSets keep the nodes from being drained. All nodes are cordoned first. Exits with 0 if all nodes are "
+        "drained and all pods have a node again, with 1 if not, and with 2 for bad input. Ctrl-C shows what is "
+        "known so far.",
+        doing="Draining",
+        expected="expected the names of nodes, or -l LABELS",
+    )
     example: ClassVar[Mapping[str, Any]] = {"nodes": ["node-a"], "ignoreDaemonsets": True}
     narrowing = "drain fewer nodes"
     nodes: Annotated[list[NodeName], Meta(max_length=10_000), Option("", metavar="[NODE]...")] = []
@@ -46,9 +55,14 @@ class AskDrain(Question, frozen=True, kw_only=True):
         ),
     ] = False
 
+    @property
+    def complete(self) -> bool:
+        """Whether nodes are given, by name or by labels."""
+        return bool(self.nodes) is not bool(self.selector)
+
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> drain.Drain:
         """Ask `Insight.drain`."""
-        if bool(self.nodes) is bool(self.selector):
+        if not self.complete:
             raise QuestionError("expected the names of nodes, or a selector")
         names = [name.removeprefix("node/") for name in self.nodes]
         if self.selector:

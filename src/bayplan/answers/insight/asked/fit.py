@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.question_parameters import EXAMPLE, FILE, ObjectList, Option, Question
+from bayplan.answers.insight.question_parameters import EXAMPLE, FILE, ObjectList, Option, Question, Spoken
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -18,6 +18,14 @@ class AskFit(Question, frozen=True, kw_only=True):
     """Return whether all pods of manifests would be placed now, where, and which pods they would preempt."""
 
     name: ClassVar[str] = "fit"
+    spoken = Spoken(
+        help="Show whether all pods of manifests would be placed now, where, and which pods they would preempt.\n\n"
+        "The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are "
+        "decided in their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 "
+        "for bad input.",
+        doing="Placing pods",
+        adds=True,
+    )
     example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "ask about fewer objects"
     objects: Annotated[

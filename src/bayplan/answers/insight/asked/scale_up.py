@@ -17,6 +17,7 @@ from bayplan.answers.insight.question_parameters import (
     Option,
     Question,
     Selector,
+    Spoken,
     selecting,
 )
 from bayplan.foundations.lazy import on_use
@@ -32,6 +33,15 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     """Return how many new nodes of which pool would be enough for what is pending, or for the pods of manifests."""
 
     name: ClassVar[str] = "scale-up"
+    spoken = Spoken(
+        help="Show how many new nodes of which pool would be enough for what is pending, or for the pods of "
+        "manifests.\n\n"
+        "New nodes are like those that a pool has: as large, with the labels, taints, devices and DaemonSets of "
+        "one of them. Pods are not preempted. -n and -l choose pending pods. Exits with 0 if all pods would be "
+        "placed, with 1 if some would not, and with 2 for bad input. Ctrl-C shows what is known so far.",
+        doing="Adding nodes",
+        adds=True,
+    )
     narrowing = "give a namespace, a selector or pools"
     objects: (
         Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.question_parameters import Option, Question, Selector, parsed
+from bayplan.answers.insight.question_parameters import Option, Question, Selector, Spoken, parsed
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -19,6 +19,13 @@ class AskShrink(Question, frozen=True, kw_only=True):
     """Return the largest set of nodes found that can go with every pod still placed, and what holds the others."""
 
     name: ClassVar[str] = "shrink"
+    spoken = Spoken(
+        help="Show the largest set of nodes found that can go with every pod still placed, and what holds each other "
+        "node.\n\n"
+        "The least used nodes are tried first: a node can go if its pods may be evicted and all get another node "
+        "without preemption. -l LABELS limits the nodes that may go. Ctrl-C shows what is known so far.",
+        doing="Trying nodes",
+    )
     narrowing = "give a selector"
     selector: Annotated[Selector, Meta(description="Only nodes with these labels may go.")] = ""
     delete_emptydir_data: Annotated[

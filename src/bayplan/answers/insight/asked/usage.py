@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.question_parameters import AnyNamespace, Option, Question, Selector, selecting
+from bayplan.answers.insight.question_parameters import AnyNamespace, Option, Question, Selector, Spoken, selecting
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -21,6 +21,11 @@ class AskUsage(Question, frozen=True, kw_only=True):
     """Return what pods request, by namespace, workload and priority, with the share of what the nodes have."""
 
     name: ClassVar[str] = "usage"
+    spoken = Spoken(
+        help="Show what pods request, by namespace, workload and priority, with the share of what the nodes have.\n\n"
+        "Pods with a node count, those without one have a column of their own. -n and -l choose pods.",
+        decides=False,
+    )
     narrowing = "give a namespace, a selector or one by"
     namespace: AnyNamespace | None = None
     selector: Selector = ""

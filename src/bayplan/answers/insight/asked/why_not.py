@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.question_parameters import Namespace, NodeName, Option, PodName, Question, pod_key
+from bayplan.answers.insight.question_parameters import Namespace, NodeName, Option, PodName, Question, Spoken, pod_key
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -18,6 +18,11 @@ class AskWhyNot(Question, frozen=True, kw_only=True):
     """Return everything that keeps a pod from a node, and what would help."""
 
     name: ClassVar[str] = "why-not"
+    spoken = Spoken(
+        help="Show everything that keeps POD from NODE, and what would help.",
+        doing="Explaining",
+        unselected="--selector: expected the name of a pod only",
+    )
     example: ClassVar[Mapping[str, Any]] = {"pod": "default/web-0", "node": "node-a"}
     pod: Annotated[PodName, Option("", pod=True)]
     node: Annotated[NodeName, Option("")]

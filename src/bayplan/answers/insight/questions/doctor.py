@@ -109,6 +109,11 @@ class Doctor(Answer):
     shown: int = 20
     interrupted: bool = False
 
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The changes that place the most pods, or those of each workload."""
+        return self.changes or [f"{each.workload}: {each.help}" for each in self.waiting if each.help]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per workload and reason."""
         return [

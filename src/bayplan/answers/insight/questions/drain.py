@@ -106,6 +106,24 @@ class Drain(Answer):
             pod.outcome in {Fate.PENDING.value, BLOCKED} for pod in self.pods
         )
 
+    @property
+    def passes(self) -> bool:
+        """Whether all nodes are drained."""
+        return self.drains
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """Flags that let the nodes be drained, and what to do about budgets and pods without room."""
+        flags = [f"drain with {' '.join(each.flags)}: {each.text}" for each in self.with_flags]
+        budgets = [
+            f"let {each.budget} allow more, or run more replicas: it keeps {listed(each.blocked, 3)}"
+            for each in self.budgets
+            if each.blocked
+        ]
+        pending = [pod.pod for pod in self.pods if pod.outcome == Fate.PENDING.value]
+        room = [f"add a node first: {listed(pending, 3)} would stay pending"] if pending else []
+        return [*flags, *budgets, *room]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {"drains": self.drains, "interrupted": self.interrupted, **fields_of(self)}

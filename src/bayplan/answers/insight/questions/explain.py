@@ -115,6 +115,11 @@ class Explanation(Answer):
     shown: int = 20
     interrupted: bool = False
 
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The changes that help."""
+        return [each.text for each in self.help]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node: its score, or the plugin and the reasons that rejected it."""
         if self.scores is not None:

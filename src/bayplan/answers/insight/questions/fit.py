@@ -80,6 +80,17 @@ class Fit(Answer):
             return False
         return None if self.interrupted else True
 
+    @property
+    def passes(self) -> bool:
+        """Whether all pods are placed."""
+        return bool(self.fits)
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """What to ask about the pods that aren't placed."""
+        missing = [pod.pod for pod in self.pods if pod.outcome == Fate.PENDING.value]
+        return [f"ask scale-up with the same objects: how many new nodes {listed(missing, 3)} need"] if missing else []
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         refused = [{"object": each.what, "message": each.message} for each in self.refused]

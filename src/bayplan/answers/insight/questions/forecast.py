@@ -129,11 +129,12 @@ class DrawnRunTimes(TimelineObserver):
         known = self._durations.of(pod)
         if known is not None:
             age = age_of(pod, self._durations.now) if life.number == 0 and pod.node_name else 0.0
-            life.runs = known.run_time.at(self._share(life), age)
+            life.runs = known.run_time.at(drawn_share(self._seed, life.origin, life.number), age)
 
-    def _share(self, life: PodLifetime) -> float:
-        text = f"{self._seed} {life.origin} {life.number}".encode()
-        return int.from_bytes(blake2b(text, digest_size=6).digest()) / 2**48
+
+def drawn_share(seed: int, origin: str, number: int) -> float:
+    """Return the share at which the run time of a pod is drawn: the seed and the pod alone decide it."""
+    return int.from_bytes(blake2b(f"{seed} {origin} {number}".encode(), digest_size=6).digest()) / 2**48
 
 
 @dataclass(slots=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 from bayplan.answers.insight.answers import Progress
 from bayplan.answers.insight.limits import Limits
 from bayplan.answers.insight.questions.change import Help
+from bayplan.answers.insight.questions.kueue import AdmissionCauses
 from bayplan.answers.insight.questions.raised_priority import priorities_of, with_higher_priority
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.simulation.world import World
@@ -33,6 +34,10 @@ class FurtherTrials:
         """Return the arguments of `explain` about further trials."""
         with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=self.confirm)
         return {"confirm": self.confirm, "last": (with_class,), "more": (self.without_surge,)}
+
+    def of_many(self) -> dict[str, Any]:
+        """Return the arguments of `explain_all` about them, and about why pods are gated."""
+        return {**self.all(), "told": AdmissionCauses(self.snapshot).of}
 
     def confirm(self, world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:
         """Try a change of a pod with its workload, as the rollout of a new template; None if that doesn't help."""

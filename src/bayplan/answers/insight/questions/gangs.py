@@ -20,13 +20,14 @@ from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import encode
+from bayplan.core.cluster.pod_groups import pod_group_of
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.calling import call
 from bayplan.core.framework.gangs import FewerMembers, Gang
 from bayplan.core.framework.profile import implements
 from bayplan.core.framework.remedies import together
 from bayplan.core.framework.status import PluginError
-from bayplan.core.scheduling import Decision, Options, Plan
+from bayplan.core.scheduling import Decision, Options, Plan, Shortfall
 from bayplan.core.scheduling.reservations import place
 
 _COMBINATIONS = 4
@@ -82,13 +83,19 @@ class MissingMember:
     def placement_notes(self) -> Iterator[str]:
         """Yield how many members fit in each of the node sets that the whole gang may be placed in."""
         short = self.plan.shortfall
-        if short is None or not short.placement:
-            return
-        sets = ((short.placement, short.fitting), *sorted(short.elsewhere, key=lambda each: -each[1]))
-        texts = [f"{name} has room for {fitting} of {short.needed} members" for name, fitting in sets[:_PLACEMENTS]]
-        texts += [f"and {len(sets) - _PLACEMENTS:,} more"] if len(sets) > _PLACEMENTS else []
-        where = f"nodes with the same {short.label}" if short.label else "one of its placements"
-        yield f"gang {short.gang.name} must be placed on {where}: {', '.join(texts)}"
+        for each in () if short is None else (*short.within, short):
+            if each.placement:
+                yield _sets_of(each)
+
+
+def _sets_of(short: Shortfall) -> str:
+    """How many members, or groups, of a gang fit in each of the node sets that it may be placed in."""
+    what = "groups" if short.gang.groups_needed else "members"
+    sets = ((short.placement, short.fitting), *sorted(short.elsewhere, key=lambda each: -each[1]))
+    texts = [f"{name} has room for {fitting} of {short.needed} {what}" for name, fitting in sets[:_PLACEMENTS]]
+    texts += [f"and {len(sets) - _PLACEMENTS:,} more"] if len(sets) > _PLACEMENTS else []
+    where = f"nodes with the same {short.label}" if short.label else "one of its placements"
+    return f"gang {short.gang.name} must be placed on {where}: {', '.join(texts)}"
 
 
 def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> Iterator[Change]:
@@ -97,8 +104,11 @@ def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> 
     plugin: Any = None if gang is None else world.unit_of(pod).named_by
     if gang is None or not implements(plugin, FewerMembers):
         return
-    there = gang.placed + len(world.unit_of(pod).pending)
-    fitting = 0 if missing is None else gang.placed + sum(bool(each.node) for each in missing.plan.decisions)
+    gang = gang.down_to(pod.uid)[-1]
+    members = {member.uid for member in gang.members}
+    there = gang.placed + sum(each.uid in members for each in world.unit_of(pod).pending)
+    decisions = () if missing is None else missing.plan.decisions
+    fitting = gang.placed + sum(bool(each.node) and each.pod.uid in members for each in decisions) if decisions else 0
     for number in dict.fromkeys((there, fitting)):
         try:
             remedy = call(plugin, "Explain", plugin.fewer_members, gang, number) if number else None
@@ -118,7 +128,8 @@ def finished_members(world: World, gang: Gang) -> Iterator[PodInfo]:
         except ValueError:
             continue
         of = gang_of(world, pod) if pod.terminated and pod.scheduler_name in world.profiles else None
-        if of is not None and (of.name, of.pod_group) == (gang.name, gang.pod_group):
+        in_group = gang.pod_group == pod_group_of(pod) if gang.pod_group else of is not None and of.name == gang.name
+        if of is not None and in_group:
             yield pod
 
 
@@ -127,7 +138,10 @@ def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
     gang = gang_of(world, pod)
     if gang is None:
         return
-    pending, gated = len(world.unit_of(pod).pending), len(gang.gated)
+    *above, gang = gang.down_to(pod.uid)
+    yield from (f"gang {each.name}: {_groups_of(each)}" for each in above)
+    members = {member.uid for member in gang.members}
+    pending, gated = sum(each.uid in members for each in world.unit_of(pod).pending), len(gang.gated)
     missing = max(gang.needed - pending - gated, 0)
     parts = [f"{plural(gang.placed, 'pod')} placed", f"{gang.needed} more needed", f"{pending} pending"]
     parts += [f"{gated} gated"] if gated else []
@@ -136,6 +150,21 @@ def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
         maker = workload_of(finished)
         again = f"{maker} made it" if maker else "nothing creates another one"
         yield f"{finished.name} exists, but has finished and does not count; {again}"
+
+
+def _groups_of(gang: Gang) -> str:
+    """How many groups a gang of gangs has, and which of them lack pods."""
+    text = f"{plural(len(gang.groups), 'group')}, {gang.groups_needed} needed"
+    lacking = [each.name for each in gang.groups if not _has_pods(each)]
+    named = f"{', '.join(lacking[:_PLACEMENTS])}{' and more' if len(lacking) > _PLACEMENTS else ''}"
+    return f"{text}; too few pods exist for {named}" if lacking else text
+
+
+def _has_pods(gang: Gang) -> bool:
+    """Whether a gang has the pods that it needs, gated ones included."""
+    if gang.groups_needed:
+        return sum(map(_has_pods, gang.groups)) >= gang.groups_needed
+    return len(gang.members) + len(gang.gated) >= gang.needed
 
 
 def ungating(world: World, pod: PodInfo) -> Iterator[Change]:

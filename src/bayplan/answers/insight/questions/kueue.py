@@ -2,161 +2,210 @@
 says what, and its place in the queue.
 
 Kueue's objects are read from the snapshot, in v1beta1 and v1beta2. Numbers are as Kueue reported them last: quota that
-is reserved, in the status of each ClusterQueue. The rules of Kueue itself, such as fair sharing, are not simulated.
+is reserved, in the status of each ClusterQueue, and shares. Kueue's own decisions are not simulated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import Pod
 
-from bayplan.answers.insight.answers import listed, plural
-from bayplan.answers.insight.questions.quotas_of_kueue import Lack, lacks
+from bayplan.answers.insight.answers import listed
+from bayplan.answers.insight.questions.kueue_objects import (
+    HOLDS,
+    KueueObjects,
+    QueuedObject,
+    conditions_of,
+    is_true,
+    name_of,
+)
+from bayplan.answers.insight.questions.quotas_of_kueue import CohortCycleError, Document, Lack, QuotaNode, lacks
 from bayplan.answers.simulation.owners import references_in
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kueue, requests
-from bayplan.core.api.kinds import POD, Kind
+from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import convert
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.cluster.pod_info import PodInfo
 
 _SHOWN = 3
-_HOLDS = {"Hold", "HoldAndDrain"}
 _READY = "Ready"
 
-Document = Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class QueuedObject:
-    """The object that a Workload is for, such as a Job: its kind, namespace, name and uid.
-
-    `workload`: the name of the Workload, if the object tells it. `queue`: that of its LocalQueue, by its label.
-    """
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str = ""
-    workload: str = ""
-    queue: str = ""
-
-    @classmethod
-    def of(cls, kind: str, document: Document) -> QueuedObject:
-        """The owner that an object is."""
-        metadata = document.get("metadata") or {}
-        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        return cls(
-            kind,
-            metadata.get("namespace") or "default",
-            metadata.get("name") or "",
-            metadata.get("uid") or "",
-            str(annotations.get(kueue.WORKLOAD_ANNOTATION) or ""),
-            str(labels.get(kueue.QUEUE_LABEL) or ""),
-        )
+UNREADABLE = (msgspec.MsgspecError, InvalidQuantity, AttributeError, TypeError, ValueError, KeyError, RecursionError)
+"""What odd objects of Kueue raise."""
 
 
 def why_not_admitted(snapshot: Snapshot, owners: Iterable[QueuedObject]) -> Iterator[str]:
     """Yield why the Workload of one of these objects isn't admitted; nothing if it is, or if Kueue knows none."""
-    owners = list(owners)
-    yield from _unknown_versions(snapshot)
+    owners, objects = list(owners), KueueObjects(snapshot)
+    yield from objects.unknown_versions()
     try:
-        found = _workload_of(snapshot, owners)
+        found = objects.workload_of(owners)
         if found is not None:
-            yield from _why(snapshot, found)
+            yield from why_workload(objects, found)
         elif queued := next((each for each in owners if each.queue), None):
-            yield from _without_workload(snapshot, queued)
-    except (msgspec.MsgspecError, InvalidQuantity, AttributeError, TypeError, ValueError) as error:
+            yield from _without_workload(objects, queued)
+    except UNREADABLE as error:
         yield f"an object of Kueue can't be read: {error}"
 
 
 def gated_by_kueue(snapshot: Snapshot, pod: PodInfo) -> Iterator[str]:
     """Yield why the workload of a pod isn't admitted that has Kueue's scheduling gate; nothing for other pods."""
-    if kueue.ADMISSION_GATE not in pod.scheduling_gates:
-        return
+    if kueue.ADMISSION_GATE in pod.scheduling_gates:
+        yield from why_not_admitted(snapshot, owners_of_pod(pod))
+
+
+class AdmissionCauses:
+    """Why Kueue does not admit the workloads of gated pods, in few words: many pods have the same cause."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._objects = KueueObjects(snapshot)
+        self._known: dict[tuple[str, str], str] = {}
+        """By the namespace and the name of a Workload."""
+
+    def of(self, pod: PodInfo) -> str | None:
+        """The cause of a pod with Kueue's gate as its only one; None for other pods, and if Kueue tells none."""
+        if pod.scheduling_gates != (kueue.ADMISSION_GATE,):
+            return None
+        try:
+            found = self._cause(owners_of_pod(pod))
+        except UNREADABLE as error:
+            return f"an object of Kueue can't be read: {error}"
+        return f"not admitted by Kueue: {found}" if found else None
+
+    def _cause(self, owners: list[QueuedObject]) -> str:
+        workload = self._objects.workload_of(owners)
+        if workload is None:
+            queued = next((each for each in owners if each.queue), None)
+            if queued is None or not self._objects.there:
+                return ""
+            problems = _queue_problems(self._objects, queued.namespace, queued.queue)
+            return next(problems, "Kueue has made no workload for it")
+        key = name_of(workload)
+        if key not in self._known:
+            self._known[key] = _in_few_words(self._objects, workload)
+        return self._known[key]
+
+
+def _in_few_words(objects: KueueObjects, workload: Document) -> str:
+    """Why a workload isn't admitted, without its name and its amounts; "" if it is admitted."""
+    spec = workload.get("spec") or {}
+    if is_true(workload, "Admitted") or is_true(workload, "Finished"):
+        return ""
+    if spec.get("active") is False:
+        return "its workload is not active (spec.active: false)"
+    if is_true(workload, "QuotaReserved"):
+        waits = [f"{each.get('name')} is {each.get('state')}" for each in _open_checks(workload)]
+        return f"it has its quota; admission check {' and '.join(waits)}" if waits else "it has its quota"
+    namespace, _ = name_of(workload)
+    if problem := next(_queue_problems(objects, namespace, spec.get("queueName") or ""), ""):
+        return problem
+    queue = objects.waits_in(workload)
+    try:
+        node = objects.quota_tree(queue)
+    except CohortCycleError as error:
+        return f"{error}"
+    found = [] if node is None else list(lacks(node, requested(spec)))
+    if not found:
+        return f"it waits for its turn in clusterqueue {queue}"
+    what = dict.fromkeys(f"{lack.resource} in flavor {lack.flavor}" for lack in found)
+    return f"clusterqueue {queue} has too little quota left of {' and '.join(what)}"
+
+
+def owners_of_pod(pod: PodInfo) -> list[QueuedObject]:
+    """What the Workload of a pod may be for."""
     own = QueuedObject.of(POD.kind, msgspec.json.decode(pod.raw))
-    owners = (QueuedObject(each.kind, pod.namespace, each.name, each.uid) for each in references_in(pod.raw))
-    yield from why_not_admitted(snapshot, [own, *owners])
+    references = references_in(pod.raw)
+    return [own, *(QueuedObject(each.kind, pod.namespace, each.name, each.uid, queue=own.queue) for each in references)]
 
 
-def _unknown_versions(snapshot: Snapshot) -> Iterator[str]:
-    for kind, known in snapshot.documents.items():
-        if kind.group == kueue.GROUP and kind.version not in kueue.VERSIONS:
-            versions = " and ".join(sorted(kueue.VERSIONS))
-            yield (
-                f"{plural(len(known), 'object')} of {kind.plural} in {kueue.GROUP}/{kind.version} are not read: "
-                f"{versions} are known"
-            )
-
-
-def _workload_of(snapshot: Snapshot, owners: Iterable[QueuedObject]) -> Document | None:
-    for owner in owners:
-        named = _named(snapshot, kueue.WORKLOADS, owner.workload, owner.namespace) if owner.workload else None
-        if named is not None:
-            return named
-        for key in snapshot.of_kind(kueue.WORKLOADS):
-            document = snapshot.document(kueue.WORKLOADS, key) or {}
-            metadata = document.get("metadata") or {}
-            if metadata.get("namespace", "default") != owner.namespace:
-                continue
-            for reference in metadata.get("ownerReferences") or ():
-                same = (reference.get("kind"), reference.get("name")) == (owner.kind, owner.name)
-                if same and owner.uid in {"", reference.get("uid", "")}:
-                    return document
-    return None
-
-
-def _without_workload(snapshot: Snapshot, owner: QueuedObject) -> Iterator[str]:
-    if snapshot.of_kind(kueue.CLUSTER_QUEUES) or snapshot.of_kind(kueue.LOCAL_QUEUES):
+def _without_workload(objects: KueueObjects, owner: QueuedObject) -> Iterator[str]:
+    if objects.there:
         yield f"Kueue has made no workload for {owner.kind.lower()} {owner.namespace}/{owner.name}: does Kueue run?"
-        yield from _queue_problems(snapshot, owner.namespace, owner.queue)
+        yield from _queue_problems(objects, owner.namespace, owner.queue)
 
 
-def _why(snapshot: Snapshot, workload: Document) -> Iterator[str]:
-    metadata, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
-    namespace, name = metadata.get("namespace", "default"), metadata["name"]
-    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
-    if _is_true(conditions, "Admitted") or _is_true(conditions, "Finished"):
+def why_workload(objects: KueueObjects, workload: Document) -> Iterator[str]:
+    """Yield why a Workload isn't admitted; nothing if it is."""
+    spec, (namespace, name) = workload.get("spec") or {}, name_of(workload)
+    if is_true(workload, "Admitted") or is_true(workload, "Finished"):
         return
     if spec.get("active") is False:
         yield f"workload {namespace}/{name} is not active (spec.active: false), so Kueue doesn't admit it"
         return
-    if _is_true(conditions, "QuotaReserved"):
-        yield from _checks(snapshot, workload)
+    if is_true(workload, "QuotaReserved"):
+        yield from _checks(objects, workload)
         return
-    problems = list(_queue_problems(snapshot, namespace, spec.get("queueName") or ""))
+    problems = list(_queue_problems(objects, namespace, spec.get("queueName") or ""))
     yield from problems
-    queue = _cluster_queue_of(snapshot, namespace, spec.get("queueName") or "")
+    queue = objects.cluster_queue_of(namespace, spec.get("queueName") or "")
     if queue is not None:
         if not problems:
-            yield from map(_lack_text, lacks(_all(snapshot, kueue.CLUSTER_QUEUES), queue, _requested(spec)))
-        yield from _place_in_queue(snapshot, workload, queue["metadata"]["name"])
-    said = (conditions.get("QuotaReserved") or {}).get("message")
+            yield from _quota_problems(objects, queue["metadata"]["name"], requested(spec))
+        if objects.waits_in(workload):
+            yield _place_text(objects, workload, queue["metadata"]["name"])
+    said = (conditions_of(workload).get("QuotaReserved") or {}).get("message")
     if said:
         yield f"Kueue says of workload {namespace}/{name}: {said}"
 
 
-def _queue_problems(snapshot: Snapshot, namespace: str, name: str) -> Iterator[str]:
-    local = _named(snapshot, kueue.LOCAL_QUEUES, name, namespace)
+def _queue_problems(objects: KueueObjects, namespace: str, name: str) -> Iterator[str]:
+    local = objects.named(kueue.LOCAL_QUEUES, name, namespace)
     if local is None:
         yield f"there is no localqueue {namespace}/{name}"
         return
-    if (local.get("spec") or {}).get("stopPolicy") in _HOLDS:
+    if (local.get("spec") or {}).get("stopPolicy") in HOLDS:
         yield f"localqueue {namespace}/{name} is stopped (stopPolicy: {local['spec']['stopPolicy']})"
     wanted = (local.get("spec") or {}).get("clusterQueue") or ""
-    queue = _named(snapshot, kueue.CLUSTER_QUEUES, wanted)
+    queue = objects.named(kueue.CLUSTER_QUEUES, wanted)
     if queue is None:
         yield f"there is no clusterqueue {wanted}, which localqueue {namespace}/{name} names"
         return
-    if (queue.get("spec") or {}).get("stopPolicy") in _HOLDS:
+    if (queue.get("spec") or {}).get("stopPolicy") in HOLDS:
         yield f"clusterqueue {wanted} is stopped (stopPolicy: {queue['spec']['stopPolicy']})"
     for condition in (queue.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "Active" and condition.get("status") == "False":
             yield f"clusterqueue {wanted} is not active: {condition.get('message') or condition.get('reason')}"
+
+
+def _quota_problems(objects: KueueObjects, queue: str, wanted: Mapping[str, int]) -> Iterator[str]:
+    try:
+        node = objects.quota_tree(queue)
+    except CohortCycleError as error:
+        yield f"Kueue admits nothing in clusterqueue {queue}: {error}"
+        return
+    if node is not None:
+        yield from map(_lack_text, lacks(node, wanted))
+        yield from _fair_sharing(objects, node)
+
+
+def _fair_sharing(objects: KueueObjects, queue: QuotaNode) -> Iterator[str]:
+    """Which ClusterQueues come first by fair sharing, at each level of the tree, if Kueue reports shares."""
+    waiting = {found for each in objects.all(kueue.WORKLOADS) if (found := objects.waits_in(each))}
+    node: QuotaNode | None = queue
+    while node is not None and node.parent is not None:
+        own = _share_of(node)
+        first = [
+            f"{each} ({share})"
+            for each in node.parent.children
+            if each is not node
+            and own is not None
+            and (share := _share_of(each)) is not None
+            and share < own
+            and any(one.name in waiting for one in each.all() if one.kind == queue.kind)
+        ]
+        if first:
+            yield f"by fair sharing, workloads of {listed(first, _SHOWN)} come first: {node} has a share of {own}"
+        node = node.parent
+
+
+def _share_of(node: QuotaNode) -> int | None:
+    """What a ClusterQueue or cohort borrows, in relation to what can be lent and to its weight, as Kueue reports it."""
+    share = ((node.document.get("status") or {}).get("fairSharing") or {}).get("weightedShare")
+    return share if isinstance(share, int) else None
 
 
 def _lack_text(lack: Lack) -> str:
@@ -170,19 +219,15 @@ def _lack_text(lack: Lack) -> str:
     if lack.borrowers:
         who = ", ".join(f"{name} borrows {lack.shown(amount)}" for name, amount in lack.borrowers)
         text += f"; in its cohort, {who}"
+    if lack.limit:
+        text += f"; the borrowingLimit of {lack.limit} lets it have no more"
+    if lack.keepers:
+        text += "; not lent: " + ", ".join(f"{lack.shown(amount)} of {name}" for name, amount in lack.keepers)
     return text
 
 
-def _place_in_queue(snapshot: Snapshot, workload: Document, queue: str) -> Iterator[str]:
-    """The workload's place among those that wait for quota of the same ClusterQueue: by priority, then by age."""
-
-    def waits(each: Document) -> bool:
-        conditions = {one.get("type"): one for one in (each.get("status") or {}).get("conditions") or ()}
-        spec = each.get("spec") or {}
-        if spec.get("active") is False or any(_is_true(conditions, one) for one in ("QuotaReserved", "Finished")):
-            return False
-        found = _cluster_queue_of(snapshot, each["metadata"].get("namespace", "default"), spec.get("queueName") or "")
-        return found is not None and found["metadata"]["name"] == queue
+def place_in_queue(objects: KueueObjects, workload: Document, queue: str) -> list[Document]:
+    """Return the workloads that wait for quota of a ClusterQueue before this one: by priority, then by age."""
 
     def order(each: Document) -> tuple[int, str, str]:
         metadata = each["metadata"]
@@ -192,31 +237,37 @@ def _place_in_queue(snapshot: Snapshot, workload: Document, queue: str) -> Itera
             metadata["name"],
         )
 
-    before = sorted((each for each in _all(snapshot, kueue.WORKLOADS) if waits(each)), key=order)
-    names = [f"{each['metadata'].get('namespace', 'default')}/{each['metadata']['name']}" for each in before]
-    own = f"{workload['metadata'].get('namespace', 'default')}/{workload['metadata']['name']}"
-    if own not in names:
-        return
-    place = names.index(own)
-    first = f"; before it: {listed(names[:place], _SHOWN)}" if place else ""
-    yield f"workload {own} is number {place + 1} of {len(names)} that wait in clusterqueue {queue}{first}"
+    waiting = sorted((each for each in objects.all(kueue.WORKLOADS) if objects.waits_in(each) == queue), key=order)
+    own = [name_of(each) for each in waiting].index(name_of(workload))
+    return waiting[:own]
 
 
-def _checks(snapshot: Snapshot, workload: Document) -> Iterator[str]:
+def _place_text(objects: KueueObjects, workload: Document, queue: str) -> str:
+    before = ["/".join(name_of(each)) for each in place_in_queue(objects, workload, queue)]
+    number = sum(objects.waits_in(each) == queue for each in objects.all(kueue.WORKLOADS))
+    first = f"; before it: {listed(before, _SHOWN)}" if before else ""
+    own = "/".join(name_of(workload))
+    return f"workload {own} is number {len(before) + 1} of {number} that wait in clusterqueue {queue}{first}"
+
+
+def _checks(objects: KueueObjects, workload: Document) -> Iterator[str]:
     """What the admission checks of a workload say that has its quota."""
     name = f"{workload['metadata'].get('namespace', 'default')}/{workload['metadata']['name']}"
-    for check in (workload.get("status") or {}).get("admissionChecks") or ():
-        if check.get("state") == _READY:
-            continue
+    for check in _open_checks(workload):
         said = check.get("message") or "no message"
         yield f"workload {name} has its quota; admission check {check.get('name')} is {check.get('state')}: {said}"
-        definition = _named(snapshot, kueue.ADMISSION_CHECKS, check.get("name") or "")
+        definition = objects.named(kueue.ADMISSION_CHECKS, check.get("name") or "")
         for condition in ((definition or {}).get("status") or {}).get("conditions") or ():
             if condition.get("type") == "Active" and condition.get("status") == "False":
                 yield f"admission check {check.get('name')} is not active: {condition.get('message')}"
 
 
-def _requested(spec: Document) -> dict[str, int]:
+def _open_checks(workload: Document) -> list[Document]:
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    return [check for check in checks if check.get("state") != _READY]
+
+
+def requested(spec: Document) -> dict[str, int]:
     """What all pods of a workload request, in billionths of units."""
     total: dict[str, int] = {}
     for pod_set in spec.get("podSets") or ():
@@ -225,24 +276,3 @@ def _requested(spec: Document) -> dict[str, int]:
         for name, amount in requests.pod_requests(pod).items():
             total[name] = total.get(name, 0) + amount * (pod_set.get("count") or 0)
     return total
-
-
-def _cluster_queue_of(snapshot: Snapshot, namespace: str, local: str) -> Document | None:
-    found = _named(snapshot, kueue.LOCAL_QUEUES, local, namespace)
-    wanted = ((found or {}).get("spec") or {}).get("clusterQueue")
-    return _named(snapshot, kueue.CLUSTER_QUEUES, wanted) if wanted else None
-
-
-def _named(snapshot: Snapshot, kind: Kind, name: str, namespace: str = "") -> Document | None:
-    if namespace:
-        return snapshot.document(kind, f"{namespace}/{name}")
-    # An object without a namespace that was written by hand counts as one of the namespace "default".
-    return snapshot.document(kind, name) or snapshot.document(kind, f"default/{name}")
-
-
-def _all(snapshot: Snapshot, kind: Kind) -> list[Document]:
-    return [snapshot.document(kind, key) or {} for key in snapshot.of_kind(kind)]
-
-
-def _is_true(conditions: Mapping[str, Any], type_: str) -> bool:
-    return (conditions.get(type_) or {}).get("status") == "True"

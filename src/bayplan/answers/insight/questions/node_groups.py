@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.pools import pool_of, type_of, zone_of
 from bayplan.answers.insight.questions.documents import copy_of_node
 from bayplan.answers.simulation.world import World
@@ -22,6 +23,7 @@ from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE, Kind
 from bayplan.core.api.objects import convert, encode
 from bayplan.core.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY
+from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.nodes import NodeInfo
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -46,6 +48,14 @@ class NodeGroup:
     def title(self) -> str:
         """What people call it: its pool, or else its instance type."""
         return self.pool or self.instance_type or "the nodes"
+
+
+def check_pools(world: World, pools: Sequence[str], where: str) -> None:
+    """Raise QuestionError for a pool that doesn't exist. `where`: what the cluster is called."""
+    known = {group.pool for group in node_groups(world)} if pools else set()
+    for pool in pools:
+        if pool not in known:
+            raise QuestionError(f"there is no pool {pool} in {where}{did_you_mean(pool, sorted(known))}")
 
 
 def node_groups(world: World) -> list[NodeGroup]:

@@ -6,7 +6,7 @@ explained in full.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from rich.text import Text
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.limits import EXAMPLES
-from bayplan.answers.insight.questions.change import Attempt, Confirm, tried_help
 from bayplan.answers.insight.questions.explain import Explanation, explain
 from bayplan.answers.insight.questions.freeing import Freeing
 from bayplan.answers.insight.questions.progress import chosen_already, never_seen, not_tried
@@ -30,6 +29,10 @@ from bayplan.answers.simulation.world import World
 from bayplan.core.cluster.pod_info import PodInfo
 
 PREEMPTING = "would preempt pods now"
+_GATE = frozenset({"SchedulingGates"})
+
+Told = Callable[[PodInfo], str | None]
+"""Returns what other objects tell about why a pod is gated; None if they tell nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ class PendingPods(Answer):
     def count(self) -> int:
         """The number of pending pods."""
         return sum(len(cause.pods) for cause in self.causes)
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The changes that free the most pods, or the first pod of each cause."""
+        freeing = [] if self.freeing is None else [*self.freeing.lines()]
+        examples = [cause.example for cause in self.causes if cause.example is not None]
+        return freeing or [f"{each.pod}: {each.help[0].text}" for each in examples if each.help]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -124,19 +134,19 @@ def explain_all(
     examples: int = EXAMPLES,
     shown: int = 20,
     progress: Progress = silent,
-    confirm: Confirm = tried_help,
-    last: Sequence[Attempt] = (),
-    more: Sequence[Attempt] = (),
+    told: Told = lambda _pod: None,
+    **trials: Any,
 ) -> PendingPods:
     """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once.
 
-    `examples`: how many of the largest causes are explained by an example, with `confirm`, `last` and `more`.
+    `examples`: how many of the largest causes are explained by an example, with the `trials` that `explain` takes.
+    `told`: says what other objects tell about why a pod is gated.
     `progress` may raise Stopped; the answer then has what is known so far.
     """
     causes: dict[_Key, list[PodInfo]] = {}
     done, interrupted = _Done(), False
     try:
-        for _ in _sort_out(world, pods, causes, done):
+        for _ in _sort_out(world, pods, causes, done, told):
             progress(f"{plural(done.pending, 'pending pod')}, {plural(len(causes), 'cause')}")
     except Stopped:
         interrupted = True
@@ -145,9 +155,7 @@ def explain_all(
         example = None
         if len(found) < examples and not interrupted:
             world.reset()  # the example is what `explain` says of the pod alone, whatever was decided before
-            example = explain(
-                world, members[0], helps=1, nearest=1, progress=progress, confirm=confirm, last=last, more=more
-            )
+            example = explain(world, members[0], helps=1, nearest=1, progress=progress, **trials)
             interrupted = example.interrupted
         found.append(Cause(message, tuple(pod.key for pod in members), tuple(sorted(plugins)), example))
     return PendingPods(what, tuple(found), done.placed, shown, interrupted)
@@ -166,7 +174,7 @@ class _Done:
 
 
 def _sort_out(
-    world: World, pods: Iterable[PodInfo], causes: dict[_Key, list[PodInfo]], done: _Done
+    world: World, pods: Iterable[PodInfo], causes: dict[_Key, list[PodInfo]], done: _Done, told: Told
 ) -> Iterator[PodInfo]:
     """Add the pending pods to their causes; yield each pod after that."""
     known: dict[Hashable, _Key] = {}
@@ -174,6 +182,9 @@ def _sort_out(
     for pod in pods:
         if pod.node_name:
             done.placed += 1
+        elif (gated := told(pod)) is not None:
+            causes.setdefault((gated, _GATE), []).append(pod)
+            done.pending += 1
         else:
             alike = world.sharing_key(pod) if pod.scheduler_name in world.profiles else None
             key = alike, never_seen(pod)

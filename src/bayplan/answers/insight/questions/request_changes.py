@@ -71,7 +71,7 @@ class RequestPlan:
 
 def pod_spec(kind: Kind, document: Document) -> Document:
     """Return the spec of the pods of a workload."""
-    return (_template(kind, document) or {}).get("spec") or {}
+    return (template_of(kind, document) or {}).get("spec") or {}
 
 
 def plan_requests(
@@ -194,14 +194,15 @@ def _change(snapshot: Snapshot, kind: Kind, key: str, requests: WorkloadRequests
     before = snapshot.document(kind, key)
     assert before is not None  # it was looked up
     before = {**before, "apiVersion": kind.api_version, "kind": kind.kind}
-    template = _template(kind, before) or {}
+    template = template_of(kind, before) or {}
     spec = template.get("spec") or {}
     return RequestChange(
-        kind, key, before, _with_template(kind, before, {**template, "spec": requests.applied(spec)}), requests
+        kind, key, before, with_template(kind, before, {**template, "spec": requests.applied(spec)}), requests
     )
 
 
-def _template(kind: Kind, document: Document) -> Document | None:
+def template_of(kind: Kind, document: Document) -> Document | None:
+    """Return the template of a workload's pods."""
     spec = document.get("spec") or {}
     if kind is CRON_JOB:
         spec = (spec.get("jobTemplate") or {}).get("spec") or {}
@@ -209,7 +210,8 @@ def _template(kind: Kind, document: Document) -> Document | None:
     return found
 
 
-def _with_template(kind: Kind, document: Document, template: Document) -> Document:
+def with_template(kind: Kind, document: Document, template: Document) -> Document:
+    """Return a workload with another template."""
     spec = document.get("spec") or {}
     if kind is not CRON_JOB:
         return {**document, "spec": {**spec, "template": template}}

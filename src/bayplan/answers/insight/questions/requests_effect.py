@@ -6,6 +6,7 @@ others without it: several small savings may free a node together. What is the s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +25,10 @@ from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.requests import CPU, MEMORY, Amounts, amount_text, counted
 
-MOST_TRIED = 20
-"""Of more workloads, only those with the largest savings are tried one by one."""
+SURELY_TRIED = 20
+"""So many workloads, those with the largest savings, are tried one by one however long that takes."""
+TRIED_SECONDS = 60.0
+"""Seconds in which further workloads are tried, too."""
 _RESOURCES = (CPU, MEMORY)
 PriceOf = Callable[[Mapping[str, str]], float | None]
 
@@ -79,13 +82,25 @@ class RequestEffect:
         return {name: (self.before.get(name, 0) - self.after.get(name, 0)) * self.pods for name in _RESOURCES}
 
 
+@dataclass(frozen=True, slots=True)
+class MoreNodes:
+    """The new nodes with which pods that would get none do. `nodes`: how many, by the node that they are like.
+
+    `without`: how many pods still get none, because no new node of a pool is enough for them.
+    """
+
+    nodes: Mapping[str, int]
+    without: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsEffect:
     """What new requests bring together, and each workload's.
 
     `total`, `cost`: all nodes of the cluster. `needed`, `cost_needed`: those that it needs with the present requests;
     `needed_after`, `cost_after`: with the new ones. `unpriced`: how many nodes have no price. `fits`: pods that get
-    a node now. `interrupted`: whether fewer changes than usual were tried alone.
+    a node now, and `lacks`: those that get none any more; then, `more` has the new nodes that are enough for them, and
+    for the rollouts to end. `interrupted`: whether it ended before all was known.
     """
 
     total: int
@@ -97,6 +112,8 @@ class RequestsEffect:
     unpriced: int = 0
     fits: tuple[str, ...] = ()
     workloads: tuple[RequestEffect, ...] = ()
+    lacks: tuple[str, ...] = ()
+    more: MoreNodes | None = None
     interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,6 +135,9 @@ class RequestsEffect:
             )
         if self.fits:
             yield Text(f"pods that fit now: {listed(self.fits, limit or len(self.fits))}")
+        if self.lacks:
+            yield Text(f"{plural(len(self.lacks), 'pod')} would get no node: {listed(self.lacks, limit or 5)}")
+            yield from map(Text, self._more())
         yield Text()
         yield table(("WORKLOAD", "PODS", "CPU", "MEMORY", "QOS", "FREES"), self.workloads, _row, limit)
         for each in self.workloads[: limit or None]:
@@ -132,15 +152,32 @@ class RequestsEffect:
                 yield Text(f"{each.workload} alone frees no node: {each.held}")
         untried = [each.workload for each in self.workloads if each.brings is None]
         if untried:
-            yield Text(f"not tried one by one: {listed(untried, 5)}")
+            number = f"{plural(len(untried), 'workload')} with smaller savings"
+            yield Text(f"not tried one by one, because that takes long: {number}: {listed(untried, 5)}")
+
+    def _more(self) -> Iterator[str]:
+        """Yield how many nodes more are needed."""
+        if self.more is None:
+            return
+        if self.more.nodes:
+            added = " and ".join(f"{plural(number, 'node')} like {like}" for like, number in self.more.nodes.items())
+            yield f"more nodes that are needed{' for the others' if self.more.without else ''}: {added}"
+        if self.more.without:
+            yield f"for {plural(self.more.without, 'pod')}, no new node of a pool is enough"
 
 
 @dataclass(slots=True)
 class RequestTrials:
-    """Tries changes of requests. `need`: what the cluster needs if only some workloads change, by their names."""
+    """Tries changes of requests.
+
+    `need`: what the cluster needs if only some workloads change, by their names. `more`: the new nodes for the pods
+    that have none with all changes, and have one without them. `seconds`: a clock.
+    """
 
     need: Callable[[frozenset[str]], ClusterNeed]
+    more: Callable[[ClusterNeed], MoreNodes]
     progress: Progress = silent
+    seconds: Callable[[], float] = time.monotonic
     _known: dict[frozenset[str], ClusterNeed] = field(default_factory=dict)
 
     def of(self, changed: frozenset[str]) -> ClusterNeed:
@@ -160,7 +197,9 @@ class RequestTrials:
         plain = [replace(each, replaces=each.workload in rolled_out) for each in plain]
         every = frozenset(each.workload for each in plain if each.change)
         before, after = self.of(frozenset()), self.of(every)
-        found = self._tried_alone(plain, every)
+        lacks = fitting(after, before)
+        more = self.more(before) if lacks else None
+        found, stopped = self._tried_alone(plain, every)
         return RequestsEffect(
             total=after.total,
             needed=before.nodes,
@@ -171,19 +210,23 @@ class RequestTrials:
             unpriced=after.unpriced,
             fits=fitting(before, after),
             workloads=(*found, *plain[len(found) :]),
-            interrupted=len(found) < len(plain[:MOST_TRIED]),
+            lacks=lacks,
+            more=more,
+            interrupted=stopped,
         )
 
-    def _tried_alone(self, plain: Sequence[RequestEffect], every: frozenset[str]) -> list[RequestEffect]:
-        """What each change brings: of those with the largest savings, and as far as there is time."""
-        found = list[RequestEffect]()
+    def _tried_alone(self, plain: Sequence[RequestEffect], every: frozenset[str]) -> tuple[list[RequestEffect], bool]:
+        """What each change brings, the largest saving first, as far as there is time; and whether it was stopped."""
+        found, end = list[RequestEffect](), self.seconds() + TRIED_SECONDS
         try:
-            for number, each in enumerate(plain[:MOST_TRIED]):
-                self.progress(f"{number:,} of {plural(len(plain[:MOST_TRIED]), 'workload')} tried alone")
+            for number, each in enumerate(plain):
+                if number >= SURELY_TRIED and self.seconds() > end:
+                    break
+                self.progress(f"{number:,} of {plural(len(plain), 'workload')} tried alone")
                 found.append(self._tried(each, every))
         except Stopped:
-            pass
-        return found
+            return found, True
+        return found, False
 
     def _tried(self, each: RequestEffect, every: frozenset[str]) -> RequestEffect:
         if not each.change:
@@ -206,7 +249,6 @@ def need_of(
     if found.interrupted:
         raise Stopped
     gone = tuple(each.node for each in found.gone)
-    pending = grouped((state.workload or key, key) for key, state in states.items() if state.state == PENDING)
     nodes = world.state.objects[NODE]
     prices = {} if price_of is None else {name: price_of(node.metadata.labels or {}) for name, node in nodes.items()}
     known = {name: price for name, price in prices.items() if price is not None}
@@ -218,8 +260,13 @@ def need_of(
         unpriced=len(prices) - len(known),
         gone=gone,
         held=_nearest(found),
-        pending=pending,
+        pending=pending_of(states),
     )
+
+
+def pending_of(states: Mapping[str, PodState]) -> Mapping[str, Sequence[str]]:
+    """Return the keys of the pods without a node, by workload."""
+    return grouped((state.workload or key, key) for key, state in states.items() if state.state == PENDING)
 
 
 def freed(before: ClusterNeed, after: ClusterNeed) -> tuple[str, ...]:
@@ -230,9 +277,14 @@ def freed(before: ClusterNeed, after: ClusterNeed) -> tuple[str, ...]:
 
 def fitting(before: ClusterNeed, after: ClusterNeed) -> tuple[str, ...]:
     """Return the pods that are pending before, as far as fewer pods of their workload are pending afterwards."""
+    return placed_since(before.pending, after.pending)
+
+
+def placed_since(before: Mapping[str, Sequence[str]], after: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Do so with the pending pods by workload."""
     found = list[str]()
-    for workload, keys in before.pending.items():
-        left = after.pending.get(workload, ())
+    for workload, keys in before.items():
+        left = after.get(workload, ())
         fit = sorted(set(keys).difference(left))
         found += fit[: max(len(keys) - len(left), 0)]
     return tuple(sorted(found))

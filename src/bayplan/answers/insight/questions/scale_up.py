@@ -91,6 +91,17 @@ class ScaleUp(Answer):
         """Whether all pods would be placed; None if the question was interrupted before that was known."""
         return None if self.interrupted else not self.left
 
+    @property
+    def passes(self) -> bool:
+        """Whether all pods would be placed."""
+        return bool(self.fits)
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The nodes to add."""
+        pools = [f"add {_nodes([each])}" for each in self.enough]
+        return pools if self.forced is None else [self.forced.text(self.wanted), *pools]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         left = [{"pod": pod, "message": message} for pod, message in self.left.items()]

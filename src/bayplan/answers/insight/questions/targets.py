@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +10,8 @@ import msgspec
 
 from bayplan.answers.insight.answers import QuestionError, listed
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, others_called, owned_by
+from bayplan.answers.insight.questions.admission import AskedWorkload, pods_of_workload
+from bayplan.answers.insight.questions.kueue_objects import QueuedObject
 from bayplan.answers.insight.questions.new_objects import add_objects
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.world import World
@@ -55,16 +57,26 @@ def existing(
     return f"pod {pod.key}", [pod]
 
 
+def admission_asked(snapshot: Snapshot, what: str, namespace: str, pods: Sequence[PodInfo]) -> AskedWorkload | None:
+    """Return the Workload of Kueue that a reference is about and that isn't admitted; None if there is none."""
+    if not what:
+        return None
+    kind_name, space, name = named(what, namespace)
+    kind = kind_of_target(kind_name)
+    return AskedWorkload.of(snapshot, QueuedObject("" if kind is None else kind.kind, space, name), pods)
+
+
 def _members(world: World, snapshot: Snapshot, kind_name: str, namespace: str, name: str) -> tuple[str, list[PodInfo]]:
     """Return the name for people of a workload or a group of pods, and its pods, ordered by name.
 
-    Raises QuestionError if there is none, or it has no pods.
+    Raises QuestionError if there is none, or it has no pods, unless Kueue doesn't admit it.
     """
     pods: Pods = world.state.objects[POD]
     kind, key = kind_of_target(kind_name), f"{namespace}/{name}"
     if kind in {POD_GROUP, WORKLOAD}:
         groups = {key} if kind is POD_GROUP else set(_groups_of_workload(snapshot, namespace, name))
-        found = sorted((pod for pod in pods.values() if _group_of(pod) in groups), key=lambda pod: pod.key)
+        queued = pods_of_workload(snapshot, key, pods.values()) if kind is WORKLOAD else []
+        found = sorted([*queued, *(pod for pod in pods.values() if _group_of(pod) in groups)], key=lambda pod: pod.key)
         hint = ""
     elif kind in WORKLOADS:
         found = owned_by(snapshot, pods, kind, namespace, name)
@@ -72,7 +84,7 @@ def _members(world: World, snapshot: Snapshot, kind_name: str, namespace: str, n
     else:
         kinds = ", ".join(each.singular for each in (*WORKLOADS, POD_GROUP, WORKLOAD))
         raise QuestionError(f"{kind_name}/{name}: expected a pod, or one of {kinds}")
-    if not found:
+    if not found and admission_asked(snapshot, f"{kind_name}/{key}", namespace, ()) is None:
         raise QuestionError(f"there is no {kind.singular} {key} with pods in {snapshot.title}{hint}")
     return f"{kind.singular} {key}", found
 

@@ -136,6 +136,11 @@ class UpgradePreview(Answer):
         """Whether anything changes."""
         return bool(self.decisions or self.objects or self.settings)
 
+    @property
+    def passes(self) -> bool:
+        """Whether nothing changes."""
+        return not self.changes
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod about which the decision changes."""
         return [

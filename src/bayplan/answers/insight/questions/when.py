@@ -17,6 +17,7 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Stopped, plural
 from bayplan.answers.insight.json_values import fields_of
+from bayplan.answers.insight.questions.admission import Admission, AskedWorkload
 from bayplan.answers.insight.questions.explain import explain
 from bayplan.answers.insight.questions.forecast import Forecast, ForecastRun, ForecastSetting
 from bayplan.answers.insight.questions.sooner import Variation, variations
@@ -33,6 +34,7 @@ from bayplan.answers.insight.questions.starts import (
 )
 from bayplan.answers.insight.tables import table
 from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
 
 AUTO, YES, NO = "auto", "yes", "no"
@@ -84,6 +86,7 @@ class When(Answer):
     `start`: of the last of them; `first`: of the first one. `nodes`: the likely ones. `waits`: for whose end it waits.
     `sooner`: what would change that. `known`: how far the answer can be trusted. `never`: the share of the runs in
     which it doesn't start, and `unless` says why if it doesn't in most. `runs`: how often it was simulated.
+    `admission`: why Kueue doesn't admit it; `start` is then when its quota is free, and it starts then at the earliest.
     """
 
     what: str
@@ -97,6 +100,7 @@ class When(Answer):
     sooner: tuple[Sooner, ...] = ()
     never: float = 0.0
     unless: Unless | None = None
+    admission: Admission | None = None
     notes: tuple[str, ...] = ()
     shown: int = 20
     stopped: bool = False
@@ -105,6 +109,16 @@ class When(Answer):
     def interrupted(self) -> bool:
         """Whether the answer is of fewer runs than were wanted."""
         return self.stopped
+
+    @property
+    def passes(self) -> bool:
+        """Whether the pods start."""
+        return self.start.p50 is not None
+
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """What lets them start sooner."""
+        return [*(self.unless.help if self.unless is not None else ()), *(each.change for each in self.sooner)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/when.md."""
@@ -125,6 +139,8 @@ class When(Answer):
         if self.unless is not None:
             parts.append(Text(f"{self.unless.pod}: {self.unless.message}"))
             parts += [Text(f"  would help: {text}") for text in self.unless.help]
+        if self.admission is not None:
+            parts += self._admission(limit)
         if self.waits:
             title = ("WAITS FOR THE END OF", "RUNS", "KNOWN BY")
             parts += [
@@ -143,10 +159,24 @@ class When(Answer):
         parts += [Text(f"note: {note}") for note in self.notes]
         return Lines(*parts)
 
+    def _admission(self, limit: int) -> Iterator[RenderableType]:
+        """Yield why it isn't admitted, and whose ends free its quota."""
+        assert self.admission is not None
+        yield from map(Text, self.admission.reasons)
+        if self.admission.frees:
+            title = ("QUOTA IS FREED BY THE END OF", "RUNS", "IN", "FREES", "KNOWN BY")
+            row = lambda each: (each.workload, f"{each.share:.0%}", clock(each.ends), each.frees, each.source or "-")  # noqa: E731
+            yield from (Text(), table(title, self.admission.frees, row, limit))
+
     def _headline(self) -> str:
         if self.stopped and not self.runs:
             return f"{self.what}: {INTERRUPTED}"
         begin = f"{INTERRUPTED}: {self.what}" if self.stopped else self.what
+        if self.admission is not None:
+            if self.start.p50 is None:
+                return f"{begin} is not admitted by Kueue, and nothing that is foreseen changes that"
+            when_ = "now" if self.start.p50 < 1 else f"in {self.start.text}"
+            return f"{begin} is not admitted by Kueue; its quota is free {when_}"
         if self.start.p50 is None:
             often = "" if self.never == 1 else f" in {self.never:.0%} of the runs"
             return f"{begin} never starts{often}, unless something changes"
@@ -160,13 +190,15 @@ class When(Answer):
 class WantedStarts:
     """What is asked: `title` for people, and the pods that are meant, which are in the world.
 
-    `sooner`: AUTO, YES or NO. `classes`: the priorities of the priority classes. `trials`: the arguments of `explain`.
+    `sooner`: AUTO, YES or NO. `admission`: the Workload of Kueue that isn't admitted. `classes`: the priorities of the
+    priority classes. `trials`: the arguments of `explain`.
     """
 
     title: str
     pods: Sequence[PodInfo]
     seed: int = 0
     sooner: str = AUTO
+    admission: AskedWorkload | None = None
     classes: Mapping[str, int] = field(default_factory=dict)
     trials: Mapping[str, Any] = field(default_factory=dict)
 
@@ -177,8 +209,11 @@ def when(
     """Return when the wanted pods start. The world has them, and is as before afterwards."""
     asking = _Asking(world, setting, wanted, progress)
     lines = [*notes, *_placed_already(wanted)]
-    found = asking.started() if not asking.waiting else asking.simulated()
-    if asking.waiting and not found.stopped:
+    if wanted.admission is not None:
+        found = asking.admitted(wanted.admission)
+    else:
+        found = asking.started() if not asking.waiting else asking.simulated()
+    if wanted.admission is None and asking.waiting and not found.stopped:
         try:
             if found.start.p50 is None:
                 found = replace(found, unless=asking.unless())
@@ -217,6 +252,27 @@ class _Asking:
         now, pods = StartTimes(0.0, 0.0, 0.0), self._wanted.pods
         nodes = tuple(NodeShare(pod.node_name, 1.0) for pod in pods[:1])
         return When(self._wanted.title, len(pods), now, now, 0, self._known, nodes)
+
+    def admitted(self, asked: AskedWorkload) -> When:
+        """The answer about a workload that Kueue doesn't admit."""
+        setting, pods = self._setting, self._world.state.objects[POD].values()
+        found = asked.foreseen(setting.durations, pods, self._wanted.seed, setting.runs, self._progress)
+        if found.start.p50 is not None:
+            self.notes.append(
+                "its pods need room, too, once it is admitted: `bayplan explain` says if there is some now"
+            )
+        number, never = len(self._wanted.pods), float(found.start.p50 is None)
+        return When(
+            self._wanted.title,
+            number,
+            found.start,
+            found.start,
+            found.runs,
+            self._known,
+            never=never,
+            admission=found,
+            stopped=found.stopped,
+        )
 
     def simulated(self) -> When:
         """What the runs say."""

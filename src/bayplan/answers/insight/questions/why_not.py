@@ -54,6 +54,11 @@ class WhyNot(Answer):
     alone: str = ""
     interrupted: bool = False
 
+    @property
+    def next_steps(self) -> Sequence[str]:
+        """The changes that help."""
+        return [each.text for each in self.help]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return fields_of(self) | {"help": [{"change": each.change.text, "node": each.node} for each in self.help]}

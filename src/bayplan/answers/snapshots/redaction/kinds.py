@@ -39,12 +39,14 @@ from bayplan.answers.snapshots.redaction.rules import (
     key,
     keyed,
     labels,
+    mapped,
     name,
     node_image,
     numbers,
     obj,
     quota,
     request,
+    resource,
     resource_name,
     verbatim,
     verbatims,
@@ -157,6 +159,23 @@ def _consumer(value: Any, names: Names) -> Any:
 def _workload(domain: str) -> Rule:
     return obj(domain, spec=_WORKLOAD_SPEC, status=numbers)
 
+
+_QUOTAS = each(
+    fields(
+        coveredResources=each(resource_name),
+        flavors=each(
+            fields(
+                name=name("resourceflavor"),
+                resources=each(fields("nominalQuota borrowingLimit lendingLimit", name=resource_name)),
+            )
+        ),
+    )
+)
+_OF_GROUPS: Mapping[str, Rule] = {
+    "schedulingConstraints": fields(topology=each(fields(key=key))),
+    "priorityClassName": name("priorityclass"),
+    "parentCompositePodGroupName": name("compositepodgroup"),
+}
 
 FIELDS: Mapping[tuple[str, str], Rule] = {
     ("", "pods"): obj("pod", spec=POD_SPEC, status=POD_STATUS),
@@ -296,11 +315,17 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         kind=constant("PodGroup"),
         spec=fields(
             "schedulingPolicy disruptionMode priority preemptionPolicy",
-            schedulingConstraints=fields(topology=each(fields(key=key))),
-            priorityClassName=name("priorityclass"),
+            **_OF_GROUPS,
             resourceClaims=CLAIM_REFERENCES,
         ),
         status=fields(conditions=CONDITIONS, resourceClaimStatuses=CLAIM_STATUSES),
+    ),
+    ("scheduling.k8s.io", "compositepodgroups"): obj(
+        "compositepodgroup",
+        apiVersion=verbatim,
+        kind=constant("CompositePodGroup"),
+        spec=fields("schedulingPolicy disruptionMode priority preemptionPolicy", **_OF_GROUPS),
+        status=fields(conditions=CONDITIONS),
     ),
     ("scheduling.x-k8s.io", "podgroups"): obj(
         "podgroup",
@@ -308,6 +333,13 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         kind=constant("PodGroup"),
         spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
         status=fields("phase scheduled running succeeded failed"),
+    ),
+    ("scheduling.x-k8s.io", "elasticquotas"): obj(
+        "elasticquota",
+        apiVersion=verbatim,
+        kind=constant("ElasticQuota"),
+        spec=fields(min=amounts, max=amounts),
+        status=fields(used=amounts),
     ),
     ("kueue.x-k8s.io", "workloads"): obj(
         "workload",
@@ -320,7 +352,17 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         ),
         status=fields(
             conditions=CONDITIONS,
-            admission=fields(clusterQueue=name("clusterqueue")),
+            admission=fields(
+                clusterQueue=name("clusterqueue"),
+                podSetAssignments=each(
+                    fields(
+                        "count",
+                        name=name("podset"),
+                        flavors=mapped(resource, name("resourceflavor")),
+                        resourceUsage=amounts,
+                    )
+                ),
+            ),
             admissionChecks=each(fields("state", name=name("admissioncheck"))),
         ),
     ),
@@ -338,23 +380,15 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
             "stopPolicy queueingStrategy",
             cohort=name("cohort"),
             cohortName=name("cohort"),
-            resourceGroups=each(
-                fields(
-                    coveredResources=each(resource_name),
-                    flavors=each(
-                        fields(
-                            name=name("resourceflavor"),
-                            resources=each(fields("nominalQuota borrowingLimit lendingLimit", name=resource_name)),
-                        )
-                    ),
-                )
-            ),
+            resourceGroups=_QUOTAS,
+            fairSharing=fields("weight"),
         ),
         status=fields(
             flavorsReservation=each(
                 fields(name=name("resourceflavor"), resources=each(fields("total borrowed", name=resource_name)))
             ),
             conditions=CONDITIONS,
+            fairSharing=fields("weightedShare"),
         ),
     ),
     ("kueue.x-k8s.io", "resourceflavors"): obj(
@@ -364,7 +398,13 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         "cohort",
         apiVersion=verbatim,
         kind=constant("Cohort"),
-        spec=fields(parent=name("cohort"), parentName=name("cohort")),
+        spec=fields(
+            parent=name("cohort"),
+            parentName=name("cohort"),
+            resourceGroups=_QUOTAS,
+            fairSharing=fields("weight"),
+        ),
+        status=fields(fairSharing=fields("weightedShare")),
     ),
     ("kueue.x-k8s.io", "admissionchecks"): obj(
         "admissioncheck", apiVersion=verbatim, kind=constant("AdmissionCheck"), status=fields(conditions=CONDITIONS)

@@ -186,6 +186,7 @@ _CONDITIONS = {
     *("PodResizePending", "PodResizeInProgress", "Deferred", "Infeasible", "Error", "Unschedulable"),
     *("SchedulingGated", "SchedulerError", "PreemptionByScheduler", "PodGroupScheduled", "Scheduled"),
     *("KubeletReady", "KubeletNotReady", "NodeStatusUnknown"),
+    *("PodGroupInitiallyScheduled", "CompositePodGroupInitiallyScheduled"),
 }
 CONDITIONS = each(
     fields("status lastTransitionTime lastProbeTime observedGeneration", type=condition, reason=condition)

@@ -12,11 +12,10 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from bayplan.core.api.pod_groups import PodGroupSpec, spec_of
 from bayplan.core.cluster.columns import Bool, Rows
+from bayplan.core.cluster.group_trees import Child
 from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_changes import Removals
@@ -25,31 +24,32 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.interface import Candidate
 from bayplan.core.plugins.default_preemption.candidates import VictimUnit
 from bayplan.core.plugins.default_preemption.dry_run import DryRun
+from bayplan.core.plugins.default_preemption.victim_groups import VictimGroup
 
 
 class GroupsOnNodes:
     """The pods on nodes as units that are evicted together or not at all.
 
-    `pod_groups`: PodGroups by key. `members`: their pods.
+    `groups`: the pods of PodGroups as victims, by key. `members`: these pods.
     """
 
     def __init__(
-        self, pod_groups: Mapping[str, Any], members: Mapping[str, Members] | PodsByGroup, table: NodeTable
+        self, groups: Mapping[str, VictimGroup], members: Mapping[str, Members] | PodsByGroup, table: NodeTable
     ) -> None:
         self._table = table
         self._members = members
-        self._specs: dict[str, PodGroupSpec] = dict(_readable(pod_groups))
+        self._groups = groups
 
     @cached_property
     def rows(self) -> Rows:
         """The rows with pods of these groups, sorted. On all others, each pod is a unit with its own priority."""
-        found = {self._table.row_of_pod[pod.uid] for key in self._specs for pod in self._on_nodes(key)}
+        found = {self._table.row_of_pod[pod.uid] for key in self._groups for pod in self._on_nodes(key)}
         return np.array(sorted(found), dtype=np.intp)
 
     def priority_of(self, pod: PodInfo) -> int:
-        """Return the priority of a pod as a victim: that of its PodGroup, if that exists."""
-        spec = self._spec(pod)
-        return pod.priority if spec is None else spec.priority or 0
+        """Return the priority of a pod as a victim: that of its PodGroup, or of its tree, if that exists."""
+        group = self._group(pod)
+        return pod.priority if group is None else group.priority
 
     def below(self, row: int, priority: int) -> list[VictimUnit]:
         """Return the units of lower priority with pods on a row."""
@@ -57,28 +57,35 @@ class GroupsOnNodes:
         return [unit for unit in units if unit.priority < priority]
 
     def _unit(self, pod: PodInfo) -> VictimUnit:
-        spec = self._spec(pod)
-        whole = self._whole.get(pod_group_of(pod) or "") if spec is not None and spec.evicted_together else None
+        group = self._group(pod)
+        whole = None if group is None or group.together is None else self._whole.get(group.together)
         return VictimUnit((pod,), self.priority_of(pod)) if whole is None else whole
 
     @cached_property
-    def _whole(self) -> dict[str, VictimUnit]:
-        """By key: the groups that are evicted as a whole. Pods that are being deleted don't belong to them."""
-        whole: dict[str, VictimUnit] = {}
-        for key, spec in self._specs.items():
-            pods = [pod for pod in self._on_nodes(key) if not pod.terminating] if spec.evicted_together else ()
-            if pods:
-                whole[key] = VictimUnit(pods, spec.priority or 0)
-        return whole
+    def _whole(self) -> dict[Child, VictimUnit]:
+        """The groups that are evicted as a whole. Pods that are being deleted don't belong to them."""
+        found: dict[Child, list[PodInfo]] = {}
+        priorities: dict[Child, int] = {}
+        for key, group in self._groups.items():
+            if group.together is not None:
+                pods = (pod for pod in self._on_nodes(key) if not pod.terminating)
+                found.setdefault(group.together, []).extend(pods)
+                priorities[group.together] = group.priority
+        rows = self._table.row_of_pod
+        return {
+            group: VictimUnit(sorted(pods, key=lambda pod: rows[pod.uid]), priorities[group])
+            for group, pods in found.items()
+            if pods
+        }
 
     def _on_nodes(self, key: str) -> Iterator[PodInfo]:
         """Yield the pods of a group that count on a node, in the order of the nodes."""
         found = (self._table.pod(uid) for uid in self._members[key].pods)
         yield from sorted((pod for pod in found if pod is not None), key=lambda pod: self._table.row_of_pod[pod.uid])
 
-    def _spec(self, pod: PodInfo) -> PodGroupSpec | None:
+    def _group(self, pod: PodInfo) -> VictimGroup | None:
         key = pod_group_of(pod)
-        return None if key is None else self._specs.get(key)
+        return None if key is None else self._groups.get(key)
 
 
 class GroupedDryRun(DryRun):
@@ -144,12 +151,3 @@ class GroupedDryRun(DryRun):
     def _local(self, units: Iterable[VictimUnit], row: int) -> Iterator[PodInfo]:
         here = self._nodes.table.pods[row]
         return (pod for unit in units for pod in unit.pods if pod.uid in here)
-
-
-def _readable(pod_groups: Mapping[str, Any]) -> Iterator[tuple[str, PodGroupSpec]]:
-    """Yield the specs of groups by key, without malformed ones."""
-    for key, pod_group in pod_groups.items():
-        try:
-            yield key, spec_of(pod_group)
-        except msgspec.ValidationError:
-            continue

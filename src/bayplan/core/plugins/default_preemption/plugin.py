@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayplan.core.api.kinds import POD, POD_DISRUPTION_BUDGET
-from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 from bayplan.core.cluster.columns import Rows
 from bayplan.core.cluster.disruption_budgets import Budgets
+from bayplan.core.cluster.group_trees import GroupTrees
+from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_groups import Members, PodsByGroup, pod_group_of
 from bayplan.core.cluster.pod_info import PodInfo
@@ -40,6 +42,7 @@ from bayplan.core.plugins.default_preemption.chosen_dry_run import ChosenDryRun,
 from bayplan.core.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.core.plugins.default_preemption.grouped_dry_run import GroupedDryRun, GroupsOnNodes
 from bayplan.core.plugins.default_preemption.results import Results
+from bayplan.core.plugins.default_preemption.victim_groups import victim_groups
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -64,10 +67,11 @@ class DefaultPreemption(Plugin):
         self._tells_victims = gates.enabled("PotentialPlacementMessage")
         self._unstarted_in_order = gates.enabled("VictimsWithoutStart")
         self._members: Mapping[str, Members] | PodsByGroup = {}
-        self._pod_groups: Mapping[str, Any] = {}
-        """The PodGroups that count for their pods as victims."""
+        self._trees: GroupTrees | None = None
+        """The PodGroups that count for their pods as victims, with those above them."""
         if gates.enabled("PodGroupsAsVictims") and gates.enabled("GenericWorkload"):
-            self._pod_groups = handle.objects(POD_GROUPS)
+            composites = handle.objects(COMPOSITES) if gates.enabled("CompositePodGroup") else None
+            self._trees = GroupTrees(handle.objects(POD_GROUPS), composites)
             self._members = PodsByGroup(handle.objects(POD), pod_group_of)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
@@ -88,7 +92,7 @@ class DefaultPreemption(Plugin):
         exhaustive = policy is not None and policy.exhaustive
         first = what_if.rng.randrange(len(rows)) if len(rows) and not exhaustive else 0
         rows = np.concatenate((rows[first:], rows[:first]))
-        by_priority = policy is None and not self._pod_groups
+        by_priority = policy is None and not self._has_groups
         if by_priority and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
             return _no_victims(diagnosis.total, len(rows))
         nodes = self._handle.nodes.at(rows)
@@ -163,9 +167,17 @@ class DefaultPreemption(Plugin):
         if policy is not None:
             return VICTIMS_TERMINATING if any(map(policy.makes_room, pods)) else ""
         others = [other for other in pods if _being_preempted(other)]
-        groups = GroupsOnNodes(self._pod_groups, self._members, self._handle.nodes.table)
+        groups = self._groups(self._handle.nodes.table)
         waits = any(groups.priority_of(other) < pod.priority for other in others)
         return VICTIMS_TERMINATING if waits else ""
+
+    @property
+    def _has_groups(self) -> bool:
+        """Whether there are PodGroups that count for their pods as victims."""
+        return self._trees is not None and bool(self._trees.pod_groups)
+
+    def _groups(self, table: NodeTable) -> GroupsOnNodes:
+        return GroupsOnNodes({} if self._trees is None else victim_groups(self._trees), self._members, table)
 
     def rows_to_try(self, diagnosis: Diagnosis) -> Rows:
         """Return the rows where removing pods may help, ascending."""
@@ -187,8 +199,8 @@ class DefaultPreemption(Plugin):
         if policy is not None:
             in_order = self._unstarted_in_order
             return ChosenDryRun(policy, what_if, cycle, pod, nodes, budgets, nominations, unstarted_in_order=in_order)
-        if self._pod_groups:
-            groups = GroupsOnNodes(self._pod_groups, self._members, nodes.table)
+        if self._has_groups:
+            groups = self._groups(nodes.table)
             return GroupedDryRun(
                 groups, what_if, cycle, pod, nodes, budgets, nominations, unstarted_in_order=self._unstarted_in_order
             )

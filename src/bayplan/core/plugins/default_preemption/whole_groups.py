@@ -1,19 +1,19 @@
-"""WorkloadAwarePreemption: preempts pods of lower priority, on any nodes, to make room for a whole PodGroup.
+"""WorkloadAwarePreemption: preempts pods of lower priority, on any nodes, for a whole PodGroup, or a tree of groups.
 
 Mirrors framework/preemption/podgrouppreemption.go, and DefaultPreemption's handling of pod groups upstream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Sequence
 from itertools import compress
 
-import msgspec
 import numpy as np
 
 from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.core.api.pod_groups import POD_GROUPS, PodGroupSpec, spec_of
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS, GroupSpec, spec_of
 from bayplan.core.cluster.disruption_budgets import Budgets
+from bayplan.core.cluster.group_trees import GroupTrees
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_groups import pod_group_of
 from bayplan.core.cluster.pod_info import PodInfo
@@ -25,6 +25,7 @@ from bayplan.core.framework.interface import Plugin
 from bayplan.core.framework.status import Status
 from bayplan.core.plugins.default_preemption.candidates import VictimUnit
 from bayplan.core.plugins.default_preemption.plugin import NEVER, after_pod_deletion
+from bayplan.core.plugins.default_preemption.victim_groups import VictimGroup, victim_group
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming preemptor")
@@ -35,7 +36,7 @@ IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod group
 class WorkloadAwarePreemption(Plugin):
     """Preempts pods for an unschedulable PodGroup, and gates its pods while the victims are being evicted.
 
-    The priority of the PodGroup decides which pods may be preempted.
+    The priority of the PodGroup, or of the root of its tree, decides which pods may be preempted.
     """
 
     name = "WorkloadAwarePreemption"
@@ -51,21 +52,28 @@ class WorkloadAwarePreemption(Plugin):
             constrained=gates.enabled("PreemptionOfConstrainedPodGroups"),
             reports=gates.enabled("PodGroupPreemptionMessage"),
         )
-        self._pod_groups = handle.objects(POD_GROUPS)
+        composites = handle.objects(COMPOSITES) if gates.enabled("CompositePodGroup") else None
+        self._trees = GroupTrees(handle.objects(POD_GROUPS), composites)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate the pods of a group while its victims are being evicted."""
-        group = self._pod_groups.get(pod_group_of(pod) or "")
+        key = pod_group_of(pod) or ""
+        root = self._trees.path(key).root
+        group = self._trees.composites.get(root) if root else self._trees.pod_groups.get(key)
         return IN_PROGRESS if group is not None and self._handle.preempting(group.metadata.uid or "") else None
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None:
         """Look for victims of a PodGroup. The members of other gangs preempt on their own."""
-        return self._trial(gang, nodes) if gang.pod_group in self._pod_groups else None
+        if gang.composite in self._trees.composites:
+            group, spec = self._trees.composites[gang.composite], self._trees.composite_spec(gang.composite)
+            return self._trial(gang, group.metadata.uid or "", spec, nodes)
+        if gang.pod_group in self._trees.pod_groups:
+            group = self._trees.pod_groups[gang.pod_group]
+            return self._trial(gang, group.metadata.uid or "", spec_of(group), nodes)
+        return None
 
-    def _trial(self, gang: Gang, nodes: Nodes) -> GangTrial:
-        pod_group = self._pod_groups[gang.pod_group]
-        spec = spec_of(pod_group)
+    def _trial(self, gang: Gang, uid: str, spec: GroupSpec, nodes: Nodes) -> GangTrial:
         policies = [spec.preemptionPolicy] if self._has_policy else [pod.spec.preemptionPolicy for pod in gang.members]
         if "Never" in policies:
             return Status.unschedulable(NEVER)
@@ -83,34 +91,29 @@ class WorkloadAwarePreemption(Plugin):
         protected = dict.fromkeys(unit for unit in units if any(pod.uid in protected_uids for pod in unit.pods))
         yield from _reprieve(list(protected), removed)
         yield from _reprieve([unit for unit in units if unit not in protected], removed)
-        return GangVictims(gang.members[0], tuple(_pods(removed)), pod_group.metadata.uid or "")
+        return GangVictims(gang.members[0], tuple(_pods(removed)), uid)
 
     def _units(self, gang: Gang, nodes: Nodes) -> Iterable[VictimUnit]:
         """Yield all pods on nodes, except those of the gang, in the units in which they are evicted."""
-        groups: dict[str, list[PodInfo]] = {}
+        own = gang.pod_groups
+        known: dict[str, VictimGroup | None] = {}
+        found: dict[Hashable, tuple[VictimGroup | None, list[PodInfo]]] = {}
         for position in np.flatnonzero(nodes.live).tolist():
             for pod in nodes.pods(position):
                 key = pod_group_of(pod)
                 if key is None:
                     yield VictimUnit((pod,), pod.priority)
-                elif key != gang.pod_group:
-                    groups.setdefault(key, []).append(pod)
-        for key, pods in groups.items():
-            spec = self._spec(key)
-            if spec is not None and spec.evicted_together:
-                yield VictimUnit(pods, spec.priority or 0)
-            elif spec is not None and self._group_decides:
-                yield from (VictimUnit((pod,), spec.priority or 0) for pod in pods)
+                elif key not in own:
+                    group = known[key] if key in known else known.setdefault(key, victim_group(self._trees, key))
+                    together = None if group is None else group.together
+                    found.setdefault(together or key, (group, []))[1].append(pod)
+        for group, pods in found.values():
+            if group is not None and group.together is not None:
+                yield VictimUnit(pods, group.priority)
+            elif group is not None and self._group_decides:
+                yield from (VictimUnit((pod,), group.priority) for pod in pods)
             else:
                 yield from (VictimUnit((pod,), pod.priority) for pod in pods)
-
-    def _spec(self, key: str) -> PodGroupSpec | None:
-        """Return the spec of a group; None if it does not exist, or is malformed."""
-        pod_group = self._pod_groups.get(key)
-        try:
-            return None if pod_group is None else spec_of(pod_group)
-        except msgspec.ValidationError:
-            return None
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""

@@ -1,5 +1,7 @@
 """Writes the condition of PodGroups that says whether they were placed: PodGroupInitiallyScheduled.
 
+CompositePodGroups have CompositePodGroupInitiallyScheduled.
+
 Writes are not queued: only the latest outcome of each group is written. Mirrors updatePodGroupCondition in
 pkg/scheduler/schedule_one_podgroup.go.
 """
@@ -13,7 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bayplan.core.api.pod_groups import scheduled_condition, served_as
+from bayplan.core.api.kinds import Kind, custom_kind
+from bayplan.core.api.pod_groups import COMPOSITE_SCHEDULED, COMPOSITES, scheduled_condition, served_as
 from bayplan.core.api.times import rfc3339
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.framework.gangs import GangOutcome
@@ -40,6 +43,8 @@ class GroupReport:
 
 class PodGroupConditions:
     """The conditions to be written, by group key. Outcomes that are reported before `run` starts are kept."""
+
+    what = "PodGroup"
 
     def __init__(self, handle: Handle, pod_groups: ObjectStore) -> None:
         self._handle = handle
@@ -84,7 +89,7 @@ class PodGroupConditions:
                 if getattr(error, "status", None) == _NOT_FOUND:
                     continue  # the group was deleted
                 level = logging.DEBUG if getattr(error, "status", None) == _CONFLICT else logging.WARNING
-                log.log(level, "could not write the condition of PodGroup %s: %s", key, error)
+                log.log(level, "could not write the condition of %s %s: %s", self.what, key, error)
                 failed[key] = report
         return failed
 
@@ -92,7 +97,8 @@ class PodGroupConditions:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
         if client is None or pod_group is None:
             return
-        condition = changed_condition(pod_group, report, self._handle.now())
+        kind, type_ = self._kind_and_type(pod_group)
+        condition = changed_condition(pod_group, report, self._handle.now(), type_)
         if condition is None:
             return
         namespace, _, name = key.partition("/")
@@ -100,19 +106,34 @@ class PodGroupConditions:
         metadata = pod_group.metadata
         preconditions = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
         patch = {"metadata": preconditions, "status": {"conditions": [*others, condition]}}
-        await client.patch(served_as(pod_group), name, patch, namespace, subresource="status")
+        await client.patch(kind, name, patch, namespace, subresource="status")
+
+    def _kind_and_type(self, pod_group: Any) -> tuple[Kind, str]:
+        """The kind that the server has the group by, and the type of its condition."""
+        return served_as(pod_group), scheduled_condition(pod_group)
 
     def _forget(self, old: Any, new: Any) -> None:
         if old is not None and new is None:
             self._placed.pop(f"{old.metadata.namespace}/{old.metadata.name}", None)
 
 
-def changed_condition(pod_group: Mapping[str, Any], report: GroupReport, now: datetime) -> dict[str, Any] | None:
+class CompositeConditions(PodGroupConditions):
+    """The same for CompositePodGroups."""
+
+    what = "CompositePodGroup"
+
+    def _kind_and_type(self, pod_group: Any) -> tuple[Kind, str]:
+        return custom_kind(COMPOSITES), COMPOSITE_SCHEDULED
+
+
+def changed_condition(
+    pod_group: Mapping[str, Any], report: GroupReport, now: datetime, type_: str = ""
+) -> dict[str, Any] | None:
     """Return the new condition of a group; None if it would not change, or if the group was placed before.
 
-    `lastTransitionTime` changes only with the condition's status.
+    `lastTransitionTime` changes only with the condition's status. `type_`: by default that of a PodGroup.
     """
-    type_ = scheduled_condition(pod_group)
+    type_ = type_ or scheduled_condition(pod_group)
     old = next((each for each in _conditions(pod_group) if each.get("type") == type_), None)
     status, reason = _STATUS_AND_REASON[report.outcome]
     if old is not None and old.get("status") == "True" != status:

@@ -1,17 +1,21 @@
 """GangScheduling: places the pods of a Kubernetes PodGroup (scheduling.k8s.io) together.
 
-Pods name their group in `spec.schedulingGroup`. Mirrors plugins/gangscheduling/gangscheduling.go.
+Pods name their group in `spec.schedulingGroup`. With the feature gate CompositePodGroup, the pods of all groups in one
+tree are placed together. Mirrors plugins/gangscheduling/gangscheduling.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from bayplan.core.api.kinds import POD
-from bayplan.core.api.pod_groups import POD_GROUPS, spec_of
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS, GroupSpec, spec_of
+from bayplan.core.cluster.group_trees import Child, GroupTrees, Path
 from bayplan.core.cluster.nodes import NodeInfo
 from bayplan.core.cluster.pod_groups import PodsByGroup
 from bayplan.core.cluster.pod_groups import pod_group_of as key_of
@@ -25,7 +29,8 @@ from bayplan.core.framework.near_names import near_name
 from bayplan.core.framework.remedies import Details, Remedy
 from bayplan.core.framework.resizes import OnlyPlaces
 from bayplan.core.framework.status import Status
-from bayplan.core.plugins.gang_scheduling.conditions import PodGroupConditions
+from bayplan.core.plugins.gang_scheduling.conditions import CompositeConditions, PodGroupConditions
+from bayplan.core.plugins.gang_scheduling.forest import Forest, gang_of_pods
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 PERMIT_SECONDS = 300.0
@@ -52,14 +57,18 @@ class GangScheduling(OnlyPlaces):
         self._has_policy = gates.enabled("PodGroupPreemptionPolicy")
         self._whose = "pod" if gates.enabled("PodGroupGateMessage") else "pods"
         self._pod_groups = handle.objects(POD_GROUPS)
-        self._complete: set[str] = set()
-        """The keys of gangs that had enough pods at their last change."""
+        composites = handle.objects(COMPOSITES) if gates.enabled("CompositePodGroup") else None
+        self._trees = GroupTrees(self._pod_groups, composites)
+        self._complete: set[Hashable] = set()
+        """The keys of gangs, and of trees, that had enough pods at their last change."""
         self._members = PodsByGroup(handle.objects(POD), key_of)
+        self._forest = Forest(self._trees, self._members, whole=self._whole)
         self._members.listen(self._wake)
         self._conditions = PodGroupConditions(handle, self._pod_groups)
+        self._of_composites = None if composites is None else CompositeConditions(handle, composites)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Gate a pod if its group does not exist, or has too few pods."""
+        """Gate a pod if its group does not exist, or has too few pods; or if its tree of groups has too few groups."""
         key = key_of(pod)
         if key is None:
             return None
@@ -70,10 +79,17 @@ class GangScheduling(OnlyPlaces):
             least = self._least(key)
         except msgspec.ValidationError as error:
             return Status.unresolvable(f"PodGroup {key} is invalid: {error}")
+        path = self._trees.path(key)
+        if path.problem:
+            return Status.unresolvable(path.problem)
+        if path.root:
+            name = path.root.partition("/")[2]
+            waiting = f'waiting for composite pod group "{name}" tree to meet quorum'
+            return None if self._forest.is_ready(path.root) else Status.unresolvable(waiting)
         return TOO_FEW if least is not None and len(self._members[key].remaining) < least else None
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """Which group is missing, or how many of its pods exist."""
+        """Which group is missing, or how many of its pods exist, or of the groups of its tree."""
         key = key_of(pod)
         if key is None:
             return None
@@ -84,13 +100,31 @@ class GangScheduling(OnlyPlaces):
             least = self._least(key)
         except msgspec.ValidationError:
             return None
+        path = self._trees.path(key)
+        if path.above:
+            return self._explain_tree(path)
         exist = len(self._members[key].remaining)
         return Details(
             f"{exist} of the {least} pods exist that PodGroup {key} needs; {(least or 0) - exist} more must be created"
         )
 
+    def _explain_tree(self, path: Path) -> Details | None:
+        """Which composite group is missing, or which groups don't have enough pods."""
+        if path.problem:
+            missing = next((key for key in path.above if key not in self._trees.composites), None)
+            near = near_name(missing, self._trees.composites) if missing else ""
+            absent = f"CompositePodGroup {missing} does not exist{f'; did you mean {near}?' if near else ''}"
+            return Details(absent if missing else path.problem)
+        exist, least = self._forest.ready_groups(path.root), self._forest.least(Child(path.root, composite=True))
+        if exist >= least:
+            return None
+        return Details(
+            f"{exist} of the {least} groups that CompositePodGroup {path.root} needs have the pods that they need; "
+            f"{least - exist} more must get them"
+        )
+
     def gang_of(self, pod: PodInfo) -> Gang | None:
-        """Return the pod's group with its pending members; None if the group does not exist.
+        """Return the pod's group, or its tree of groups, with its pending members; None if the group does not exist.
 
         A gang that has enough assigned pods, and a group without a gang policy, need no members.
         """
@@ -98,21 +132,22 @@ class GangScheduling(OnlyPlaces):
         least = None if key is None else self._least(key)
         if key is None or least is None:
             return None
-        assigned = self._members.assigned(key)
-        pending = tuple(other for other in self._members[key].pending if other.uid not in assigned)
-        placed = (other for other in self._members[key].remaining if other.uid in assigned)
-        return Gang(
-            key.partition("/")[2],
-            pending,
-            needed=max(least - len(assigned), 0),
-            placed=len(assigned),
-            nodes=self._members.nodes(key),
-            together=True,
-            pod_group=key,
-            gated=tuple(self._members[key].gated),
-            problem=self._disagreement(key, pod, pending, placed) if self._must_agree else "",
-            whole=self._whole,
-        )
+        path = self._trees.path(key)
+        spec: GroupSpec = spec_of(self._pod_groups[key])
+        if path.root:
+            gang, spec = self._forest.gang(path.root), self._trees.composite_spec(path.root)
+        else:
+            gang = gang_of_pods(key, self._members, least, whole=self._whole)
+        problem = path.problem
+        if self._must_agree and not problem:
+            problem = self._disagreement(spec, pod, gang.members, self._placed(gang))
+        return replace(gang, problem=problem)
+
+    def _placed(self, gang: Gang) -> Iterator[PodInfo]:
+        """Yield the pods of a gang that have a node or are permitted."""
+        for key in sorted(gang.pod_groups):
+            assigned = self._members.assigned(key)
+            yield from (other for other in self._members[key].remaining if other.uid in assigned)
 
     def fewer_members(self, gang: Gang, number: int) -> Remedy | None:
         """Return a lower minCount, which can be changed since 1.37."""
@@ -124,16 +159,21 @@ class GangScheduling(OnlyPlaces):
         document = {**pod_group, "spec": {**pod_group["spec"], "schedulingPolicy": changed}}
         return Remedy(f"lower minCount of PodGroup {gang.name} to {number}", apply=(document,))
 
-    def queued_with(self, pod: PodInfo) -> str | None:
-        """Return the pod's group, which is one entry of the queue since 1.37."""
+    def queued_with(self, pod: PodInfo) -> Hashable:
+        """Return the pod's group, or the root of its tree, which is one entry of the queue since 1.37."""
+        root = self._trees.path_of(pod).root if self._one_turn else ""
+        if root:
+            return COMPOSITES, root
         return key_of(pod) if self._one_turn else None
 
-    def _disagreement(self, key: str, pod: PodInfo, pending: Sequence[PodInfo], placed: Iterable[PodInfo]) -> str:
-        """How the pods of a group differ in what must be the same; "" if they don't.
+    def _disagreement(
+        self, spec: GroupSpec, pod: PodInfo, pending: Sequence[PodInfo], placed: Iterable[PodInfo]
+    ) -> str:
+        """How the pods of a group, or of a tree, differ in what must be the same; "" if they don't.
 
-        Mirrors validatePodGroup in pkg/scheduler/schedule_one_podgroup.go of 1.37.
+        `spec`: of the group, or of the root. Mirrors validatePodGroup in pkg/scheduler/schedule_one_podgroup.go of
+        1.37.
         """
-        spec = spec_of(self._pod_groups[key])
         priority, policy, whose = spec.priority or 0, "", ""
         if self._has_policy:
             policy, whose = spec.preemptionPolicy or _PREEMPTS, " as the pod group's preemption policy"
@@ -150,11 +190,15 @@ class GangScheduling(OnlyPlaces):
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:
         """Report the outcome in the status of the group."""
-        self._conditions.report(gang.pod_group, outcome, message)
+        if self._of_composites is not None and gang.composite:
+            self._of_composites.report(gang.composite, outcome, message)
+        else:
+            self._conditions.report(gang.pod_group, outcome, message)
 
     async def background(self) -> None:
         """Write the conditions of groups."""
-        await self._conditions.run()
+        both = (self._conditions, self._of_composites)
+        await asyncio.gather(*(each.run() for each in both if each is not None))
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer:
         """Do nothing."""
@@ -175,6 +219,8 @@ class GangScheduling(OnlyPlaces):
             return Status.error(f"failed to get podGroup {key}: it does not exist")
         least = self._least(key)
         self._members.permit(key, pod.uid, node_name)
+        if root := self._trees.path(key).root:
+            return self._permit_in_tree(cycle, key, root)
         if not least:
             return None
         assigned = self._members.assigned(key)
@@ -187,15 +233,72 @@ class GangScheduling(OnlyPlaces):
                 waiting.allow(self.name)
         return None
 
+    def _permit_in_tree(self, cycle: CycleState, key: str, root: str) -> Wait | None:
+        """Allow the waiting pods whose group has enough assigned pods, with all groups above it; otherwise wait."""
+        if not self._is_placed(key):
+            if PLACED_WITH not in cycle.data:
+                self._handle.activate(self._pending_in(root))
+            return Wait(PERMIT_SECONDS)
+        for waiting in self._handle.waiting_pods:
+            other = key_of(waiting.pod)
+            if other is not None and self._trees.path(other).root == root and (other == key or self._is_placed(other)):
+                waiting.allow(self.name)
+        return None
+
+    def _is_placed(self, key: str) -> bool:
+        """Return whether a PodGroup and all groups above it have what they need on nodes."""
+        above = self._trees.path(key).above
+        groups = (Child(key, composite=False), *(Child(each, composite=True) for each in above))
+        return all(map(self._forest.is_placed, groups))
+
+    def _pending_in(self, root: str) -> Iterator[PodInfo]:
+        """Yield the pods in a tree that have no node and aren't permitted."""
+        for key in self._trees.leaves(root):
+            assigned = self._members.assigned(key)
+            yield from (pod for pod in self._members[key].pending if pod.uid not in assigned)
+
     def events(self) -> Iterable[EventHint]:
         """Register new members, new groups, and since 1.37 groups that need fewer members than before."""
+        if self._trees.enabled:
+            yield EventHint(ClusterEvent(events.POD, Action.ADD), self.after_pod_added_in_tree)
+            yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD), self.after_group_added_in_tree)
+            yield EventHint(ClusterEvent(POD_GROUPS, Action.UPDATE), self.after_group_updated_in_tree)
+            yield EventHint(ClusterEvent(COMPOSITES, Action.ADD), self.after_composite_added)
+            return
         yield EventHint(ClusterEvent(events.POD, Action.ADD), after_pod_added)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD), after_pod_group_added)
         if self._may_shrink:
             yield EventHint(ClusterEvent(POD_GROUPS, Action.UPDATE), after_pod_group_updated)
 
+    def after_pod_added_in_tree(self, pod: PodInfo, old: None, new: PodInfo) -> Hint:
+        """Requeue the pods of the new pod's group, and of its tree."""
+        root = self._trees.path_of(new).root
+        return self._in_tree(pod, root) if root else after_pod_added(pod, old, new)
+
+    def after_group_added_in_tree(self, pod: PodInfo, old: None, new: dict[str, Any]) -> Hint:
+        """Requeue the pods of the new group, and of its tree."""
+        root = self._trees.root_of(new, composite=False)
+        return self._in_tree(pod, root) if root else after_pod_group_added(pod, old, new)
+
+    def after_group_updated_in_tree(self, pod: PodInfo, old: dict[str, Any], new: dict[str, Any]) -> Hint:
+        """Requeue the pods of a gang that needs fewer members than before, and of its tree."""
+        root = self._trees.root_of(new, composite=False)
+        if not root:
+            return after_pod_group_updated(pod, old, new)
+        return self._in_tree(pod, root) if _needs_fewer(old, new) else Hint.SKIP
+
+    def after_composite_added(self, pod: PodInfo, old: None, new: dict[str, Any]) -> Hint:
+        """Requeue the pods of the tree that the new group is in."""
+        return self._in_tree(pod, self._trees.root_of(new, composite=True))
+
+    def _in_tree(self, pod: PodInfo, root: str) -> Hint:
+        return Hint.QUEUE if root and self._trees.path_of(pod).root == root else Hint.SKIP
+
     def _wake(self, key: str) -> None:
         """Activate the members of a gang that has just got enough pods: pods without a node cause no event."""
+        if root := self._trees.path(key).root:
+            self._wake_tree(root)
+            return
         members = self._members[key]
         try:
             least = self._least(key)
@@ -206,6 +309,14 @@ class GangScheduling(OnlyPlaces):
         elif key not in self._complete:
             self._complete.add(key)
             self._handle.activate(members.pending)
+
+    def _wake_tree(self, root: str) -> None:
+        """Activate the pods of a tree that has just got enough groups with enough pods."""
+        if not self._forest.is_ready(root):
+            self._complete.discard((COMPOSITES, root))
+        elif (COMPOSITES, root) not in self._complete:
+            self._complete.add((COMPOSITES, root))
+            self._handle.activate(self._pending_in(root))
 
     def _least(self, key: str) -> int | None:
         """Return how many pods of a group have to be placed together; None if the group does not exist.
@@ -228,10 +339,13 @@ def after_pod_group_added(pod: PodInfo, old: None, new: dict[str, Any]) -> Hint:
 
 def after_pod_group_updated(pod: PodInfo, old: dict[str, Any], new: dict[str, Any]) -> Hint:
     """Requeue the pods of a gang that needs fewer members than before."""
-    if not _is_in(pod, new):
-        return Hint.SKIP
+    return Hint.QUEUE if _is_in(pod, new) and _needs_fewer(old, new) else Hint.SKIP
+
+
+def _needs_fewer(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether a gang needs fewer members than before."""
     before, now = spec_of(old).schedulingPolicy.gang, spec_of(new).schedulingPolicy.gang
-    return Hint.QUEUE if before is not None and now is not None and now.minCount < before.minCount else Hint.SKIP
+    return before is not None and now is not None and now.minCount < before.minCount
 
 
 def _preemption_policy(pod: PodInfo) -> str:

@@ -6,10 +6,10 @@ has the scores, `shortages.py` the details of rejections, `resizes.py` the rules
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import DeviceClass
 
@@ -24,7 +24,7 @@ from bayplan.core.devices.classes import CLASS_PREFIX, explicit_resource
 from bayplan.core.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.core.framework.gangs import Gang, Placement
 from bayplan.core.framework.handle import Handle
-from bayplan.core.framework.interface import CycleState, Plugin
+from bayplan.core.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.core.framework.remedies import Details
 from bayplan.core.framework.shortages import rejections
 from bayplan.core.framework.status import Status
@@ -39,7 +39,7 @@ from bayplan.core.plugins.node_resources.resizes import (
     node_of_pod,
     on_own_node,
 )
-from bayplan.core.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
+from bayplan.core.plugins.node_resources.shares import Amounts, amounts, amounts_of_placement, scored_resources
 from bayplan.core.plugins.node_resources.shortages import TOO_MANY_PODS, details
 from bayplan.core.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
@@ -125,10 +125,27 @@ class NodeResourcesFit(Plugin):
 
     def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
         """Score a placement by the utilization of its nodes as a whole: the higher, the better."""
-        request: Counter[str] = Counter()
-        for pod in placed:
-            request.update(scoring_request(pod))
-        return most_allocated_of_one(amounts_of_placement(self._resources, request, placement.nodes))
+        return most_allocated_of_one(self._amounts(placement, placed))
+
+    def placement_bound(self, gang: Gang, placement: Placement) -> int | None:
+        """Return the score with all members, which the placement doesn't get if they request more than it has.
+
+        Resources that only some pods request are scored for these alone, so that the score has no such bound.
+        """
+        if any(requests.is_scalar(name) for name, _ in self._resources):
+            return None
+        amounts = self._amounts(placement, gang.members)
+        too_many = any(each.requested > each.allocatable for each in amounts)
+        return MAX_NODE_SCORE if too_many else most_allocated_of_one(amounts)
+
+    def _amounts(self, placement: Placement, pods: Iterable[PodInfo]) -> list[Amounts]:
+        """The amounts of the resources of all nodes together, with these pods placed."""
+        request = {name: 0 for name, _ in self._resources}
+        for pod in pods:
+            requested = scoring_request(pod)
+            for name in request:
+                request[name] += requested.get(name, 0)
+        return amounts_of_placement(self._resources, request, placement.nodes)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """What the node lacks."""
@@ -141,6 +158,16 @@ class NodeResourcesFit(Plugin):
             if node.allocatable_of(name) or not self.may_be_devices(name)
         }
         return details(pod, wanted, node, self._nominations)
+
+    def room_for(self, pod: PodInfo, nodes: Nodes) -> Int64:
+        """How many more pods like this one each node has resources for."""
+        room = nodes.allowed_pods - nodes.pod_count
+        for name, amount in fit_request(pod).items():
+            if amount and not self._ignores(name):
+                has = nodes.allocatable(name)
+                left = np.minimum(room, (has - nodes.requested(name)) // amount)
+                room = np.where(has > 0, left, room) if self.may_be_devices(name) else left
+        return np.maximum(room, 0)
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""

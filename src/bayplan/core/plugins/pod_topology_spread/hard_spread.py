@@ -13,6 +13,8 @@ import numpy as np
 from bayplan.core.cluster.columns import Int32, Int64
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_changes import Amounts
+from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.cluster.pod_selectors import by_labels
 from bayplan.core.plugins.pod_topology_spread.constraints import SpreadConstraint
 from bayplan.core.plugins.pod_topology_spread.eligibility import EligibleDomains
 
@@ -37,6 +39,13 @@ class HardSpread:
     matching: Int64
     self_match: int
     count: Amounts
+
+    @classmethod
+    def of(cls, constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
+        """Count the pods for a constraint of a pod."""
+        active = nodes.table.group(constraint.group(pod.namespace)).active
+        count = by_labels(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
+        return cls(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
     def verdicts(self, nodes: Nodes) -> Int32 | None:
         """Return 0 for a feasible node, 1 if the skew is too large, 2 if the label is missing; without what-ifs.

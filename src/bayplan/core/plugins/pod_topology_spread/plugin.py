@@ -6,7 +6,7 @@ Mirrors plugins/podtopologyspread/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,8 +21,9 @@ from bayplan.core.api.tolerations import heeded
 from bayplan.core.cluster.columns import Int32, Int64
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.cluster.pod_selectors import by_labels, labels_key
+from bayplan.core.cluster.pod_selectors import labels_key
 from bayplan.core.cluster.selector_index import anchors_in, narrowest_anchors
+from bayplan.core.framework.capabilities import PodsByDomain
 from bayplan.core.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.core.framework.giving_way import ManySteps
 from bayplan.core.framework.handle import Handle
@@ -129,7 +130,7 @@ class PodTopologySpread(OnlyPlaces):
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True)
         cycle.data[self.name] = spreads = []
         for each in zip(constraints, eligible, strict=True):
-            spreads.append(_hard(*each, pod, nodes))
+            spreads.append(HardSpread.of(*each, pod, nodes))
             self._steps.check(pod.uid, len(spreads))
         return None
 
@@ -213,6 +214,17 @@ class PodTopologySpread(OnlyPlaces):
             counts = cycle.data[self.name, "counts"] = [Counts(spread, tolerations, node.among) for spread in spreads]
         return explain(spreads, counts, pod, node)
 
+    def pods_by_domain(self, pod: PodInfo, nodes: Nodes) -> Iterator[PodsByDomain]:
+        """Yield how the pods of each hard constraint are spread. Raises InvalidSelector."""
+        constraints = self._constraints(pod, HARD)
+        eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True) if constraints else ()
+        for constraint, domains in zip(constraints, eligible, strict=True):
+            spread = HardSpread.of(constraint, domains, pod, nodes)
+            counts = Counts(spread, heeded(pod.tolerations, comparisons=self._comparisons), nodes).by_domain
+            if counts:
+                skew = max(counts.values()) - spread.minimum()
+                yield PodsByDomain(constraint.topology_key, constraint.max_skew, counts, skew)
+
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels and taints of nodes."""
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
@@ -279,12 +291,6 @@ def _inputs(pod: PodInfo) -> Hashable:
 
 def _owners(pod: PodInfo) -> Hashable:
     return tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
-
-
-def _hard(constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
-    active = nodes.table.group(constraint.group(pod.namespace)).active
-    count = by_labels(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
-    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
 def _soft(constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes) -> SoftSpread:

@@ -1,5 +1,7 @@
 """The commands that answer questions about a cluster, which they only read.
 
-Other packages use `answering`, `cluster_options`, `files`, `fit`, `follow_options`, `messages`, `moments`, `progress`,
-`question_options`.
+That of a question is made of its struct (`question_command.py`), unless it does more than to ask one.
+
+Other packages use `answering`, `cluster_options`, `files`, `follow_options`, `given_manifests`, `messages`, `moments`,
+`progress`, `question_command`, `question_options`.
 """

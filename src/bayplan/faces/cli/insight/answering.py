@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,14 +19,14 @@ with on_use():
     from bayplan import insight
     from bayplan.answers.insight import answers, limits
     from bayplan.faces.cli.insight import terminal
+    from bayplan.foundations import file_replacement
 
 
 if TYPE_CHECKING:
     from bayplan.answers.insight.answers import Answer, Progress
     from bayplan.answers.insight.insight import Insight
 
-A = TypeVar("A", bound="Answer")
-
+EXIT_NOT_PASSED = 1
 
 yes_option = click.option(
     "--yes", is_flag=True, help="Ask even if the question adds more to the cluster than a typo should."
@@ -34,11 +34,18 @@ yes_option = click.option(
 """The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
 
 
-def answer(asked: AskedCluster, ask: Callable[[Insight, Progress, int], A], *, doing: str = "", yes: bool = False) -> A:
-    """Ask, print the answer to stdout, and return it. `ask`: that of a question.
+def answer(
+    asked: AskedCluster,
+    ask: Callable[[Insight, Progress, int], Answer],
+    *,
+    doing: str = "",
+    yes: bool = False,
+    saved: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Ask, and print the answer to stdout. The status is 1 if it doesn't pass. `ask`: that of a question.
 
     `yes`: without the limits of `bayplan.answers.insight.limits`. `doing`: what takes time, for the line of progress,
-    if Ctrl-C may end the question early.
+    if Ctrl-C may end the question early. `saved`: formats, and the files to which the answer is written in these, too.
     A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
     is known was printed.
     """
@@ -58,6 +65,11 @@ def answer(asked: AskedCluster, ask: Callable[[Insight, Progress, int], A], *, d
     except insight.QuestionError as error:
         fail(str(error))
     warn(answering.problems)
+    for output, file in saved:
+        try:
+            file_replacement.replace_text(file, f"{_form(found, output)}\n")
+        except OSError as error:
+            fail(f"--save {output}={file}: {error.strerror or error}")
     try:
         show(found, asked.output)
     except BrokenPipeError:
@@ -66,18 +78,24 @@ def answer(asked: AskedCluster, ask: Callable[[Insight, Progress, int], A], *, d
         fail(f"cannot write the answer: {error.strerror or error}")
     if found.interrupted:
         raise SystemExit(EXIT_INTERRUPTED)
-    return found
+    if not found.passes:
+        raise SystemExit(EXIT_NOT_PASSED)
 
 
 def show(found: Answer, output: str) -> None:
-    """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`."""
-    if output == "json":
-        click.echo(json.dumps(found.to_dict(), indent=2))
-    elif output == "html":
-        click.echo(found.html(wide=True))
+    """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`, or of the answer's own forms."""
+    if output not in {"table", "wide"}:
+        click.echo(_form(found, output))
     else:
         wide = output == "wide"
         if sys.stdout.isatty():
             terminal.show(found, wide=wide)
         else:
             click.echo(found.text(width=10_000 if wide else 160, wide=wide), nl=False)
+
+
+def _form(found: Answer, output: str) -> str:
+    """An answer in a format that programs read."""
+    if output == "json":
+        return json.dumps(found.to_dict(), indent=2)
+    return found.html(wide=True) if output == "html" else found.forms[output]

@@ -9,7 +9,7 @@ import click
 from bayplan.answers.insight.asked.capacity import AskCapacity, PodKind
 from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
-from bayplan.faces.cli.insight.fit import documents_in
+from bayplan.faces.cli.insight.given_manifests import documents_in
 from bayplan.faces.cli.insight.question_options import manifests_option, question_options
 
 _MOST_COPIES = 10_000

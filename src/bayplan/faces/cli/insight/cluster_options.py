@@ -171,10 +171,16 @@ _SHOWN = (
     click.option(
         "--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows to show; 0: all."
     ),
-    click.option(
-        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Format of the answer."
-    ),
 )
+
+
+def _shown(forms: Sequence[str] = ()) -> Sequence[Callable[[Command], Command]]:
+    """The options of what to show. `forms`: further formats of the answer."""
+    formats = click.Choice((*OUTPUTS, *forms))
+    output = click.option(
+        "-o", "--output", type=formats, default="table", show_default=True, help="Format of the answer."
+    )
+    return (*_SHOWN, output)
 
 
 def source_options(command: Command) -> Command:
@@ -199,14 +205,17 @@ def kubeconfig_options(command: Command) -> Command:
     return with_options(call, _CLUSTER)
 
 
-def cluster_options(command: Command) -> Command:
-    """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line."""
-    return with_options(_asking(command), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
+def cluster_options(command: Command, forms: Sequence[str] = ()) -> Command:
+    """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line.
+
+    `forms`: the formats that its answer has besides the usual ones.
+    """
+    return with_options(_asking(command), (*SOURCE, AT, *SCHEDULER, version_option, *_shown(forms)))
 
 
 def state_options(command: Command) -> Command:
     """Add the same options to a command that decides nothing: it needs no plugins of a recording."""
-    return with_options(_asking(command, decides=False), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
+    return with_options(_asking(command, decides=False), (*SOURCE, AT, *SCHEDULER, version_option, *_shown()))
 
 
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
@@ -224,7 +233,7 @@ def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Co
         help=config_help,
     )
     return lambda command: with_options(
-        _asking(command, path_argument), (*SOURCE, AT, config, *SCHEDULER[1:], version_option, *_SHOWN)
+        _asking(command, path_argument), (*SOURCE, AT, config, *SCHEDULER[1:], version_option, *_shown())
     )
 
 

@@ -9,7 +9,7 @@ import click
 
 from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, SourceOptions, comparing_options
-from bayplan.faces.cli.insight.fit import documents_in
+from bayplan.faces.cli.insight.given_manifests import documents_in
 from bayplan.faces.cli.insight.messages import warn
 from bayplan.faces.cli.insight.question_options import manifests_option
 from bayplan.faces.cli.shared_options import FilesOfKind

@@ -32,6 +32,8 @@ from bayplan.answers.insight.question_parameters import (
 from bayplan.faces.cli.insight.cluster_options import Command, with_options
 from bayplan.faces.cli.shared_options import TABLE_FILE, YAML_FILE, FilesOfKind
 
+PATHS = "paths"
+"""The argument of commands that take manifests without -f, too."""
 _SHARED = {"-n", "-l", "--config"}
 _FILES = {DURATIONS: TABLE_FILE, RECOMMENDATIONS: TABLE_FILE, HISTORY: FilesOfKind("path", "")}
 """What options read that is no YAML."""
@@ -39,7 +41,10 @@ _FILES = {DURATIONS: TABLE_FILE, RECOMMENDATIONS: TABLE_FILE, HISTORY: FilesOfKi
 
 def question_options(question: type[Question]) -> Callable[[Command], Command]:
     """Add the options of a question, in the order of its parameters. See `manifests_option` for its objects."""
-    own = [_click_option(*each) for each in options_of(question) if each[1].name not in _SHARED]
+    paths = question.spoken is not None and question.spoken.paths
+    own = [_click_option(*each, paths=paths) for each in options_of(question) if each[1].name not in _SHARED]
+    if paths:
+        own.insert(0, click.argument(PATHS, nargs=-1, type=FilesOfKind("path", ""), metavar="[PATH]..."))
     return lambda command: with_options(command, own)
 
 
@@ -59,12 +64,12 @@ def manifests_option(
     )
 
 
-def _click_option(parameter: FieldInfo, option: Option) -> Callable[[Command], Command]:
+def _click_option(parameter: FieldInfo, option: Option, *, paths: bool) -> Callable[[Command], Command]:
     found = [each for each in metadata_of(parameter.type) if isinstance(each, Meta)]
     text = option.help or next((each.description for each in reversed(found) if each.description), "")
     default = default_of(parameter)
     if option.file == FILE:
-        return manifests_option(text, parameter.name, required=default is NODEFAULT)
+        return manifests_option(text, parameter.name, required=default is NODEFAULT and not paths)
     kind = kind_of(parameter.type)
     many = get_origin(kind) is list
     if not option.name:

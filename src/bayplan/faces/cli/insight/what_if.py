@@ -10,7 +10,7 @@ from bayplan.answers.insight.asked.what_if import AskWhatIf
 from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, comparing_options
 from bayplan.faces.cli.insight.files import dollars_in, recommendations_in
-from bayplan.faces.cli.insight.fit import documents_in
+from bayplan.faces.cli.insight.given_manifests import documents_in
 from bayplan.faces.cli.insight.question_options import question_options
 from bayplan.foundations.lazy import on_use
 

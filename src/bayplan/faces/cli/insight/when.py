@@ -10,7 +10,7 @@ import click
 from bayplan.answers.insight.asked.when import AskWhen, WhenPending
 from bayplan.faces.cli.insight.answering import answer, yes_option
 from bayplan.faces.cli.insight.cluster_options import AskedCluster, cluster_options
-from bayplan.faces.cli.insight.fit import documents_in
+from bayplan.faces.cli.insight.given_manifests import documents_in
 from bayplan.faces.cli.insight.messages import fail, warn
 from bayplan.faces.cli.insight.question_options import question_options
 from bayplan.foundations.lazy import on_use
@@ -20,8 +20,6 @@ with on_use():
     from bayplan.answers.history import run_times
     from bayplan.answers.insight import durations_file
     from bayplan.foundations import manifest_files
-
-EXIT_NEVER = 1
 
 
 @click.command()
@@ -63,8 +61,7 @@ def when(
         return
     documents = list(documents_in(asked, objects)) if objects else None
     question = AskWhen(what=what or "", namespace=asked.in_namespace, objects=documents, sooner=sooner, **told)  # type: ignore[arg-type] # one of the choices
-    if answer(asked, question.ask, doing="Simulating", yes=yes).start.p50 is None:
-        raise SystemExit(EXIT_NEVER)
+    answer(asked, question.ask, doing="Simulating", yes=yes)
 
 
 def _durations(file: str | None) -> dict[str, Any]:

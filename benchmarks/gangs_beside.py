@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Gives the same gangs to kube-scheduler and to Bayplan, each on a control plane of its own, and compares what they do.
+
+    KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py                    # 40 events: about 5 minutes
+    KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --seed 7 --events 100
+    KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --rates            # pods per second, end to end
+
+DIR has etcd, kube-apiserver and kube-scheduler 1.36. Both schedulers have the feature gates GenericWorkload,
+GangScheduling and TopologyAwareWorkloadScheduling, and backoffs of one second.
+
+A random stream of gangs comes, ends and loses pods; nodes come. After each event, when nothing changes any more on
+either side, how many pods of each gang have a node is compared, and in which zone those are that need one: the pods of
+a gang are alike, so which of them it is doesn't matter, nor on which node. A difference is printed with what came
+before; then both sides begin anew. `--rates` creates gangs of 4 and of 64 on many nodes, with and without a topology
+constraint, and compares how long it takes until all pods are bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.support.control_plane import ASSETS, ControlPlane, ControlPlaneError
+
+from bayplan.client import HttpClient, load_kubeconfig
+from bayplan.core.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2
+from truth_run import complete, running_program
+
+GATES = ",".join(f"{name}=true" for name in ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling"))
+FLAGS = (f"--feature-gates={GATES}", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+STOCK, OURS = "kube-scheduler", "bayplan"
+ZONE = "topology.kubernetes.io/zone"
+ZONES = {"a": 7, "b": 5, "c": 3}
+"""zone -> the CPUs of each of its nodes. Since these differ, nodes of two zones are seldom equally good. So the choice
+among equal ones, which is random on both sides, seldom matters to how full the zones are."""
+NODES = 2
+"""How many nodes each zone has at the begin."""
+_QUIET = 4.0
+"""Seconds without a change after which both sides are at rest: longer than the longest backoff."""
+_PATIENCE = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """A gang of the stream, with pods that request one CPU each. `least`: 0 for a group without a gang policy."""
+
+    name: str
+    pods: int
+    least: int
+    zone: bool
+
+    def __str__(self) -> str:
+        policy = f"a gang of {self.least}" if self.least else "a group"
+        return f"{self.name}: {self.pods} pods, {policy}{', in one zone' if self.zone else ''}"
+
+
+@dataclass(slots=True)
+class Side:
+    """A control plane with a scheduler."""
+
+    name: str
+    client: HttpClient
+
+    async def add_node(self, name: str, zone: str, cpu: int) -> None:
+        """Create a node that is ready."""
+        room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+        metadata = {"name": name, "labels": {ZONE: zone, "kubernetes.io/hostname": name}}
+        await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
+        await self.client.patch(NODE, name, {"spec": {"taints": None}})
+
+    async def add_gang(self, gang: Gang) -> None:
+        """Create a PodGroup and its pods."""
+        policy = {"gang": {"minCount": gang.least}} if gang.least else {"basic": {}}
+        spec: dict[str, Any] = {"schedulingPolicy": policy}
+        if gang.zone:
+            spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
+        await self.client.create(POD_GROUP_V1ALPHA2, {"metadata": {"name": gang.name}, "spec": spec}, "default")
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(gang.pods):
+                tasks.create_task(self.client.create(POD, _pod(gang, number), "default"))
+
+    async def end(self, gang: Gang) -> None:
+        """Delete the pods of a gang, and its PodGroup."""
+        for pod in await self.pods():
+            if pod.spec.schedulingGroup.podGroupName == gang.name:
+                await self.client.delete(POD, pod.metadata.name, "default")
+        await self.client.delete(POD_GROUP_V1ALPHA2, gang.name, "default")
+
+    async def lose_a_pod(self, gang: Gang) -> None:
+        """Delete a pod of a gang that has a node, if there is one."""
+        for pod in await self.pods():
+            if pod.spec.schedulingGroup.podGroupName == gang.name and pod.spec.nodeName:
+                await self.client.delete(POD, pod.metadata.name, "default")
+                return
+
+    async def pods(self) -> list[Any]:
+        """All pods of gangs."""
+        return [pod async for page in self.client.pages(POD, "default") for pod in page.items]
+
+    async def bound(self) -> dict[str, str]:
+        """Pod -> node, for pods with a node."""
+        return {pod.metadata.name: pod.spec.nodeName for pod in await self.pods() if pod.spec.nodeName}
+
+
+def _pod(gang: Gang, number: int) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    spec = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 0,
+        "schedulingGroup": {"podGroupName": gang.name},
+    }
+    return {"metadata": {"name": f"{gang.name}-{number}"}, "spec": spec}
+
+
+@asynccontextmanager
+async def side(name: str, folder: Path) -> AsyncIterator[Side]:
+    """Start a control plane and a scheduler on it."""
+    async with ControlPlane(api_server_flags=FLAGS) as plane, HttpClient(load_kubeconfig(plane.admin)) as client:
+        config = plane.folder / "scheduler.yaml"
+        version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        short = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+        settings = complete({**version, **short}, plane.admin)
+        settings["clientConnection"] |= {"qps": 5000, "burst": 5000}
+        config.write_text(yaml.safe_dump(settings))
+        program = Path(os.environ[ASSETS]) / STOCK if name == STOCK else Path(sys.executable).with_name("bayplan")
+        command = [] if name == STOCK else ["run"]
+        arguments = [*command, f"--config={config}", f"--feature-gates={GATES}", "--secure-port=0"]
+        async with running_program(folder / name, program, *arguments):
+            yield Side(name, client)
+
+
+@dataclass(slots=True)
+class Stream:
+    """Events that happen on both sides. `log`: what has happened since both sides began."""
+
+    sides: list[Side]
+    rng: random.Random
+    gangs: dict[str, Gang] = field(default_factory=dict)
+    zones: dict[str, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    made: int = 0
+
+    async def begin(self) -> None:
+        """Create the first nodes, and wait until both schedulers place pods."""
+        for zone in ZONES:
+            for _ in range(NODES):
+                await self.add_node(zone)
+        self.gangs["first"] = Gang("first", 1, 1, zone=False)
+        await asyncio.gather(*(each.add_gang(self.gangs["first"]) for each in self.sides))
+        async with asyncio.timeout(_PATIENCE):
+            while not all([await each.bound() for each in self.sides]):  # noqa: ASYNC110 - the servers are asked
+                await asyncio.sleep(0.5)
+        await self.begin_anew()
+
+    async def add_node(self, zone: str) -> None:
+        """Create a node on both sides."""
+        name = f"node-{len(self.zones)}"
+        self.zones[name] = zone
+        for each in self.sides:
+            await each.add_node(name, zone, ZONES[zone])
+
+    async def event(self) -> None:
+        """Let something happen."""
+        choice = self.rng.choices(["comes", "ends", "loses a pod", "node"], [5, 3 if self.gangs else 0, 1, 0.3])[0]
+        if choice == "node":
+            zone = self.rng.choice(list(ZONES))
+            self.log.append(f"a node comes to zone {zone}")
+            await self.add_node(zone)
+        elif choice == "comes" or not self.gangs:
+            pods = self.rng.randint(1, 6)
+            self.made += 1
+            least = self.rng.choice([pods, pods, pods, self.rng.randint(1, pods), 0])
+            gang = Gang(f"gang-{self.made}", pods, least, self.rng.random() < 0.4)
+            self.gangs[gang.name] = gang
+            self.log.append(f"comes: {gang}")
+            await asyncio.gather(*(each.add_gang(gang) for each in self.sides))
+        else:
+            gang = self.rng.choice(list(self.gangs.values()))
+            self.log.append(f"{choice}: {gang.name}")
+            if choice == "ends":
+                del self.gangs[gang.name]
+                await asyncio.gather(*(each.end(gang) for each in self.sides))
+            else:
+                await asyncio.gather(*(each.lose_a_pod(gang) for each in self.sides))
+
+    async def at_rest(self) -> list[Mapping[str, str]]:
+        """Wait until nothing changes any more. Returns pod -> node of each side."""
+        seen, since = [await each.bound() for each in self.sides], time.monotonic()
+        while time.monotonic() - since < _QUIET:
+            await asyncio.sleep(0.5)
+            now = [await each.bound() for each in self.sides]
+            if now != seen:
+                seen, since = now, time.monotonic()
+        return list(seen)
+
+    def summary(self, bound: Mapping[str, str]) -> dict[str, tuple[int, tuple[str, ...]]]:
+        """Of each gang, how many pods have a node, and the zones of those that need one."""
+        placed: Counter[str] = Counter(pod.rpartition("-")[0] for pod in bound)
+        zones: dict[str, set[str]] = {}
+        for pod, node in bound.items():
+            zones.setdefault(pod.rpartition("-")[0], set()).add(self.zones[node])
+        return {
+            name: (placed[name], tuple(sorted(zones.get(name, ()))) if gang.zone else ())
+            for name, gang in self.gangs.items()
+        }
+
+    async def begin_anew(self) -> None:
+        """Let all gangs end on both sides."""
+        for gang in list(self.gangs.values()):
+            await asyncio.gather(*(each.end(gang) for each in self.sides))
+        self.gangs.clear()
+        self.log.clear()
+        await self.at_rest()
+
+
+async def compare(folder: Path, events: int, seed: int) -> bool:
+    """Run the stream. Returns whether both sides did the same."""
+    async with AsyncExitStack() as stack:
+        sides = [await stack.enter_async_context(side(name, folder)) for name in (STOCK, OURS)]
+        stream = Stream(sides, random.Random(seed))
+        await stream.begin()
+        differences = compared = 0
+        for number in range(events):
+            await stream.event()
+            stock, ours = map(stream.summary, await stream.at_rest())
+            compared += len(stream.gangs)
+            if stock == ours:
+                continue
+            differences += 1
+            print(f"event {number}: {'; '.join(stream.log)}")
+            for name in stock:
+                if stock[name] != ours[name]:
+                    print(f"  {stream.gangs[name]}: {STOCK} {stock[name]}, {OURS} {ours[name]}", flush=True)
+            await stream.begin_anew()
+        print(f"seed {seed}: {events} events, {compared} times a gang at rest; {differences} events with a difference")
+        return not differences
+
+
+async def rates(folder: Path, nodes: int, pods: int) -> None:
+    """Create gangs, and print how many pods per second are bound, by scheduler."""
+    print("| gangs of | constraint | kube-scheduler, pods/s | bayplan, pods/s | ratio |\n|---|---|---|---|---|")
+    for size in (4, 64):
+        for zone in (False, True):
+            found = {}
+            for name in (STOCK, OURS):
+                async with side(name, folder) as one:
+                    found[name] = await _rate(one, nodes, pods, size, zone=zone)
+            ratio = found[OURS] / found[STOCK]
+            where = "one zone" if zone else ""
+            print(f"| {size} | {where} | {found[STOCK]:,.0f} | {found[OURS]:,.0f} | {ratio:.1f} |", flush=True)
+
+
+async def _rate(one: Side, nodes: int, pods: int, size: int, *, zone: bool) -> float:
+    for first in range(0, nodes, 50):
+        names = range(first, min(first + 50, nodes))
+        await asyncio.gather(*(one.add_node(f"node-{number}", f"zone-{number % 10}", 8) for number in names))
+    await asyncio.sleep(5)
+    began = time.monotonic()
+    gangs = [Gang(f"gang-{number}", size, size, zone) for number in range(pods // size)]
+    for first in range(0, len(gangs), max(64 // size, 1)):
+        await asyncio.gather(*(one.add_gang(gang) for gang in gangs[first : first + max(64 // size, 1)]))
+    async with asyncio.timeout(_PATIENCE):
+        while len(await one.bound()) < len(gangs) * size:  # noqa: ASYNC110 - the server is asked
+            await asyncio.sleep(0.1)
+    return len(gangs) * size / (time.monotonic() - began)
+
+
+def main() -> None:
+    """Compare what both do, or how fast they are."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rates", action="store_true", help="compare how fast pods of gangs are bound")
+    parser.add_argument("--nodes", type=int, default=1000, help="with --rates")
+    parser.add_argument("--pods", type=int, default=1024, help="with --rates, of each case")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bayplan-gangs-") as folder:
+        try:
+            if options.rates:
+                asyncio.run(rates(Path(folder), options.nodes, options.pods))
+            elif not asyncio.run(compare(Path(folder), options.events, options.seed)):
+                raise SystemExit(1)
+        except ControlPlaneError as error:
+            raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Feeds: objects that plugins read and no API server has, such as metrics. A plugin's `background` puts them.
+
+Decisions see them as they see watched objects: what is put has its effect between two attempts, and is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bayplan.core.api.custom_objects import CustomObject
+from bayplan.core.api.kinds import Kind
+from bayplan.core.cluster.objects import ObjectStore
+
+
+class FeedSink(Protocol):
+    """What takes changes of objects in: the handlers of watches are such sinks, and a store of objects is one."""
+
+    def put(self, key: str, new: CustomObject) -> None:
+        """Take a new or changed object in."""
+
+    def removed(self, key: str) -> None:
+        """Take the deletion of an object in."""
+
+
+class Feed:
+    """The objects of one kind that plugins put. `kind` has a version and a group of the plugins' own."""
+
+    def __init__(self, kind: Kind, name: str, objects: ObjectStore) -> None:
+        self.kind = kind
+        self._name = name
+        self.objects = objects
+        """The objects by their keys. Decisions read these."""
+        self.sink: FeedSink | None = None
+        """What puts go through; None where no scheduler runs."""
+
+    def put(self, name: str, content: dict[str, object]) -> None:
+        """Replace the object with this name. It has `content`, which must be JSON, and metadata."""
+        head = {"apiVersion": self.kind.api_version, "kind": self._name, "metadata": {"name": name, "uid": name}}
+        new = CustomObject({**head, **content})
+        if self.sink is None:
+            self.objects.set(name, new)
+        else:
+            self.sink.put(name, new)
+
+    def remove(self, name: str) -> None:
+        """Remove an object. Unknown names are ignored."""
+        if name not in self.objects:
+            return
+        if self.sink is None:
+            self.objects.remove(name)
+        else:
+            self.sink.removed(name)
