@@ -67,6 +67,9 @@ OPTIONS = {
     },
     "Licenses": {"skip": ["exercise"]},
     "Prices": {"skip": ["exercise"]},
+    "RecordedPrices": {
+        "objects": [("pricelists.v1.example.com", {"metadata": {"name": "spot"}, "prices": {"n0": 5, "n1": 50}})],
+    },
     "OneOfATeam": {"examples": 60},  # it rejects pods in few clusters
 }
 
