@@ -147,4 +147,5 @@ class ZoneGroup:
 def normalized(needed: Int64, nearest: Bool, most: Int64) -> Int64:
     """Return the scores of nodes where that many zones are needed. `most`: the most that the node can combine."""
     step = MAX_NODE_SCORE // most
-    return np.maximum(MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0), 0)
+    scores: Int64 = np.maximum(MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0), 0)
+    return scores
