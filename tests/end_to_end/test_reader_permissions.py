@@ -25,10 +25,12 @@ from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.apiserver.authorization.attributes import Attributes
+from bayplan_devcluster.manifests import read
 
 TOKEN, READER = "readers-token", "reader"
 GROUP = "rbac.authorization.k8s.io"
 REQUIRED = {"nodes", "pods"}
+DEFINITIONS = Path(__file__).parents[2] / "src" / "bayplan_plugins" / "definitions"
 
 
 def role(what: str) -> dict:
@@ -73,7 +75,9 @@ async def reading(what: str, folder: Path, revoked: set[tuple[str, str]] = froze
             "subjects": [subject],
             "roleRef": {"kind": "ClusterRole", "name": f"bayplan-{what}", "apiGroup": GROUP},
         }
-        custom = [each.document for each in manifests_of("podgroup-crd.yaml")]
+        custom = [
+            each.document for each in (*manifests_of("podgroup-crd.yaml"), *read([DEFINITIONS / "elasticquotas.yaml"]))
+        ]
         server.load([*custom, without(role(what), revoked), binding])
         server.access.audit.append(lambda _, request, *__: asked.add((request.verb, named(request))))
         path = folder / "kubeconfig"
