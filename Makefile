@@ -105,9 +105,9 @@ PICTURES := PYTHONPATH=.:tests/ui $(BIN)/python tools/site_screenshots.py
 MKDOCS := NO_MKDOCS_2_WARNING=1 SITE_SCREENSHOTS=build/screenshots $(SITE_VENV)/bin
 
 site: install $(SITE_VENV)/.installed ## Build the documentation site in build/site, with new screenshots, and check it
-	@rm -rf build/site build/screenshots
+	@rm -rf build/site build/screenshots && mkdir -p build
 	@$(PICTURES) build/screenshots
-	@$(MKDOCS)/mkdocs build --quiet
+	@$(MKDOCS)/mkdocs build 2>build/site.log || { cat build/site.log >&2; exit 1; }
 	@PYTHONPATH=.:tests/ui $(BIN)/python tools/site_check.py build/site
 
 site-version: site ## Add the site as VERSION to the local branch SITE_BRANCH, which can be published; SITE_URL=... is where

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ _FENCE = re.compile(r"^(`{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of the doors and the recipes into the navigation."""
+    """Put the pages of the doors and the recipes into the navigation, and at its end those that it doesn't name."""
     list_of_them = (ROOT / "docs" / "recipes" / "README.md").read_text(encoding="utf-8")
     recipes = [
         "recipes/README.md",
@@ -54,6 +55,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     ]
     names = {"reference": [{door: f"reference/{door}.md"} for door in DOORS], "recipes": recipes}
     config.nav = _expanded(config.nav, names)
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    if others := sorted(pages - set(_named(config.nav))):
+        config.nav.append({"More": others})
     return config
 
 
@@ -67,6 +71,14 @@ def _expanded(part: Any, names: dict[str, list[Any]]) -> Any:
     if isinstance(part, dict):
         return {title: _expanded(item, names) for title, item in part.items()}
     return part
+
+
+def _named(part: Any) -> Iterator[str]:
+    """The pages that a part of the navigation names."""
+    if isinstance(part, str):
+        yield part
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _named(each)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -21,7 +21,7 @@ import chromium
 
 Document = dict[str, Any]
 
-WORKLOADS = {"search": (12, "2500m", 9), "shop": (16, "1200m", 3), "api": (12, "600m", 1), "cache": (6, "250m", 7)}
+WORKLOADS = {"search": (14, "2500m", 9), "shop": (22, "1200m", 3), "api": (14, "600m", 1), "cache": (8, "250m", 7)}
 """The workloads of the small cluster: how many pods, and the CPU and the memory in GiB of each."""
 WAITING = {"report": (5, "3", 12, {}), "train": (3, "2", 4, {"disk": "nvme"}), "big": (1, "9", 8, {})}
 """Its pending pods: how many, CPU, memory, and the node labels that they want."""
@@ -33,7 +33,7 @@ PICTURES = (
     (
         "ui-what-if.png",
         "small",
-        "/what-if?cordon=node-0&labels=node-1+disk%3Dnvme&add=2xlike:node-0",
+        WHAT_IF,
         1400,
         1000,
         "light",
@@ -83,7 +83,7 @@ def small() -> Iterator[Document]:
     for number, name in enumerate(names):
         yield node(name, f"zone-{'abc'[number % 3]}")
     turns = random.Random(4)
-    room = {name: [turns.randint(5000, 7800), 31] for name in names}
+    room = {name: [turns.randint(5600, 7800), 31] for name in names}
     for workload, (count, cpu, memory) in WORKLOADS.items():
         for number in range(count):
             millis = int(cpu.removesuffix("m"))

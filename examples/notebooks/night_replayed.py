@@ -1,7 +1,7 @@
 """A marimo notebook: a night that was recorded, made again: who was evicted for whom, and what another policy would do.
 
-`marimo edit examples/notebooks/night_replayed.py` opens it; it is a script, too. `-- --recording DIR` reads a recording of
-yours. Without it, some minutes of a night are recorded first, in as many seconds.
+`marimo edit examples/notebooks/night_replayed.py` opens it; it is a script, too. `-- --recording DIR` reads a
+recording of yours. Without it, some minutes of a night are recorded first, in as many seconds.
 """
 
 import marimo

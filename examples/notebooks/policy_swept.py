@@ -1,7 +1,7 @@
 """A marimo notebook: a policy is written, and swept over a history with several weights.
 
-`marimo edit examples/notebooks/policy_swept.py` opens it; it is a script, too. `-- --history DIR` reads your history instead
-of six hours of the sample. It needs `pip install 'path/to/bayplan[notebook]'`.
+`marimo edit examples/notebooks/policy_swept.py` opens it; it is a script, too. `-- --history DIR` reads your history
+instead of six hours of the sample. It needs `pip install 'path/to/bayplan[notebook]'`.
 """
 
 import marimo

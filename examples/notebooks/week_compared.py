@@ -1,7 +1,7 @@
 """A marimo notebook: what another way to score nodes would have made of a history.
 
-`marimo edit examples/notebooks/week_compared.py` opens it; it is a script, too. `-- --history DIR` reads your history instead
-of the sample. It needs `pip install 'path/to/bayplan[notebook]'`.
+`marimo edit examples/notebooks/week_compared.py` opens it; it is a script, too. `-- --history DIR` reads your history
+instead of the sample. It needs `pip install 'path/to/bayplan[notebook]'`.
 """
 
 import marimo

@@ -32,7 +32,7 @@ REQUIRED = {"nodes", "pods"}
 
 
 def role(what: str) -> dict:
-    printed = CliRunner().invoke(manifests, [f"--{what}", "--image", "registry.example/bayplan:0.1.0"])
+    printed = CliRunner().invoke(manifests, [f"--{what}", "--image", "registry.example/bayplan:0.2.0"])
     (found,) = (each for each in yaml.safe_load_all(printed.stdout) if each["kind"] == "ClusterRole")
     return found
 

@@ -20,7 +20,7 @@ PRINTED = {
     "bin-packing": [r"^ +4 node-\d$", "nodes, average"],
     "jupyterhub": [r"^1$", "user-placeholder", r"\d+ (sets|copies|more pods|pods)"],
     "slurm": ["gang render: ", r"pods? from pending to placed"],
-    "your-own-scheduler": [r"pod/polled condition met\n(.*\n)*pod/plugged condition met", "Usage: bayplan extender"],
+    "your-own-scheduler": [r"pod/polled condition met\n(.*\n)*pod/plugged condition met"],
 }
 """What the commands of a page print besides its blocks of text."""
 
@@ -54,7 +54,7 @@ def in_this_process(commands):
 
 def in_a_shell(commands, folder):
     """What commands about a cluster print."""
-    commands = SERVES.sub(r"\1 --secure-port 0 &", commands)  # a free port
+    commands = SERVES.sub(r"\1 --secure-port 0 &", commands).replace("--port 8888", "--port 0")  # free ports
     environ = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     environ |= {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"}
     try:

@@ -112,7 +112,7 @@ def test_the_audit_policy_names_resources_that_are_imported() -> None:
 
 def test_the_deployed_recorder_is_what_the_command_prints() -> None:
     shipped = (ROOT / "deploy" / "recorder.yaml").read_text(encoding="utf-8")
-    command = ["manifests", "--recorder", "--image", "registry.example/bayplan:0.1.0"]
+    command = ["manifests", "--recorder", "--image", "registry.example/bayplan:0.2.0"]
     assert shipped == CliRunner().invoke(main, command).stdout, f"bayplan {' '.join(command)} > deploy/recorder.yaml"
     documents = {each["kind"]: each for each in yaml.safe_load_all(shipped)}
     pod = documents["Deployment"]["spec"]["template"]["spec"]

@@ -18,7 +18,7 @@ from bayplan.faces.cli import main
 from bayplan_devcluster.apiserver import ApiServer
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart" / "bayplan"
-IMAGE = "registry.example/bayplan:0.1.0"
+IMAGE = "registry.example/bayplan:0.2.0"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 ON = {"enabled": True}

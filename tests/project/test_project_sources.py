@@ -132,7 +132,7 @@ def test_every_dependency_is_pinned():
 def test_ci_script_stops_at_the_first_failure_and_names_it(failing):
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     steps = re.findall(r"^(?:step|beside) (.*)", script, re.MULTILINE)
-    every_check = ["install", "conformance", "demo", "dist-twice", "lint", "test"]
+    every_check = ["install", "conformance", "demo", "dist-twice", "lint", "test", "site"]
     assert [step for step in steps if "oldest" in step] == [f'"${{oldest[@]}}" {target}' for target in every_check]
     assert script.index("\nfinish\n") > script.rindex("\nbeside ")
     assert [step for step in steps if step.startswith('"${newest[@]}" test')]

@@ -14,7 +14,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bayplan.answers.history.metrics import HistoryCollector
-from bayplan.answers.history.recording import Progress
+from bayplan.answers.history.recording import RecordingProgress
 from bayplan.answers.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
 from bayplan.answers.shadow.metrics import ShadowCollector
 from bayplan.core.queue import PendingCounts, QueuedPod
@@ -115,7 +115,9 @@ class RecorderOfHistory:
 
     def __init__(self) -> None:
         self.labels = {"job": "bayplan-recorder", "instance": "r"}
-        self.recorder = SimpleNamespace(synced=SimpleNamespace(is_set=lambda: True), problem="", progress=Progress())
+        self.recorder = SimpleNamespace(
+            synced=SimpleNamespace(is_set=lambda: True), problem="", progress=RecordingProgress()
+        )
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(HistoryCollector(self.recorder))
 

@@ -66,7 +66,7 @@ class Redaction(Protocol):
 
 
 @dataclass(slots=True)
-class Progress:
+class RecordingProgress:
     """What a recorder has written since it began, and what it misses."""
 
     rows: int = 0
@@ -96,7 +96,7 @@ class HistoryRecorder:
     ) -> None:
         self.synced = asyncio.Event()
         """Set once all kinds were listed, or can't be."""
-        self.progress = Progress()
+        self.progress = RecordingProgress()
         self._fault = ""
         """Why nothing could be written; "" if it could."""
         self._client = client
@@ -255,7 +255,7 @@ class _Session:
         pace: Pace,
         clock: Clock,
         redaction: Redaction | None,
-        progress: Progress,
+        progress: RecordingProgress,
     ) -> None:
         self.following = following
         self.progress = progress

@@ -111,7 +111,10 @@ class NodeColumns:
         self._stale.add(name)
 
     def rows(self, nodes: Nodes) -> slice | Rows:
-        """Bring the arrays up to date. Returns the index of some nodes in their last axis."""
+        """Bring the arrays up to date. Returns the index of some nodes in their last axis.
+
+        Call it before you look at the arrays: it may replace them.
+        """
         table = self._table
         if self._capacity < table.capacity:
             self._resize(table.capacity)
