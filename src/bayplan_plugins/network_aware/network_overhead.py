@@ -64,7 +64,7 @@ class NetworkOverheadArgs(NamespacesArgs, kw_only=True):
     networkTopologyName: str = "nt-default"
 
 
-class Reach(NamedTuple):
+class DependencyReach(NamedTuple):
     """What a dependency means for a pod on a node of each place, by the pods that it depends on.
 
     `labels`: of these pods. `sums`: how many of them satisfy and violate the dependency, and their costs: shape (3,
@@ -228,7 +228,7 @@ class NetworkOverhead(Plugin):
                 there = np.bincount(codes[rows], weights=counts[rows], minlength=len(self._places))
                 yield dependency, there.astype(np.int64)
 
-    def _reaches(self, pod: PodInfo, nodes: Nodes) -> tuple[Reach, ...]:
+    def _reaches(self, pod: PodInfo, nodes: Nodes) -> tuple[DependencyReach, ...]:
         """Return the reach of each dependency with placed pods; none if the pod has none."""
         costs = self._topology()
         if costs is None or not pod.labels.get(GROUP_LABEL):
@@ -236,7 +236,7 @@ class NetworkOverhead(Plugin):
         found = []
         for dependency, there in self._there(pod, nodes):
             sums = self._reach(costs, dependency.most_cost, there)
-            found.append(Reach(_labels(pod, dependency), sums, self._own))
+            found.append(DependencyReach(_labels(pod, dependency), sums, self._own))
         return tuple(found)
 
     def _reach(self, costs: Costs, most_cost: int, there: Scores) -> Scores:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayplan.plugin import CustomObject, Handle, NodeColumn, NodeInfo, Nodes
 from bayplan_plugins.trimaran.arguments import TrimaranArgs
-from bayplan_plugins.trimaran.sources import LoadReport, NodeLoad, Source, SourceError
+from bayplan_plugins.trimaran.sources import LoadReport, LoadSource, NodeLoad, SourceError
 
 log = logging.getLogger("bayplan.trimaran")
 
@@ -36,7 +36,7 @@ class Loads:
 
     def __init__(self, args: TrimaranArgs, handle: Handle) -> None:
         self._handle = handle
-        self._source = Source(args, handle)
+        self._source = LoadSource(args, handle)
         self._feed = handle.feed(LOAD_REPORTS, "LoadReport")
         self._read = -1
         self._nodes: dict[str, NodeLoad] = {}
