@@ -9,12 +9,7 @@ KOORDINATOR = "Koordinator"
 _OPEN_SIMULATOR = "Alibaba's open-simulator, or a simulator made from it"
 
 _PLUGINS = {
-    SCHEDULER_PLUGINS: (
-        "CrossNodePreemption",
-        "NetworkOverhead",
-        "SySched",
-        "TopologicalSort",
-    ),
+    SCHEDULER_PLUGINS: ("CrossNodePreemption",),
     KOORDINATOR: (
         "BatchResourceFit",
         "CompatibleDefaultPreemption",
