@@ -218,6 +218,14 @@ class Stream:
             for name, gang in self.gangs.items()
         }
 
+    def fullness(self, bound: Mapping[str, str]) -> str:
+        """How many pods each zone has, of how many that it has room for: the pods of two sides may differ in that."""
+        pods = Counter(self.zones[node] for node in bound.values())
+        room: Counter[str] = Counter()
+        for zone in self.zones.values():
+            room[zone] += ZONES[zone]
+        return ", ".join(f"{zone} {pods[zone]} of {room[zone]}" for zone in ZONES)
+
     async def begin_anew(self) -> None:
         """Let all gangs end on both sides."""
         for gang in list(self.gangs.values()):
@@ -236,7 +244,8 @@ async def compare(folder: Path, events: int, seed: int) -> bool:
         differences = compared = 0
         for number in range(events):
             await stream.event()
-            stock, ours = map(stream.summary, await stream.at_rest())
+            found = await stream.at_rest()
+            stock, ours = map(stream.summary, found)
             compared += len(stream.gangs)
             if stock == ours:
                 continue
@@ -245,6 +254,8 @@ async def compare(folder: Path, events: int, seed: int) -> bool:
             for name in stock:
                 if stock[name] != ours[name]:
                     print(f"  {stream.gangs[name]}: {STOCK} {stock[name]}, {OURS} {ours[name]}", flush=True)
+            for each, bound in zip(sides, found, strict=True):
+                print(f"  pods by zone, {each.name}: {stream.fullness(bound)}", flush=True)
             await stream.begin_anew()
         print(f"seed {seed}: {events} events, {compared} times a gang at rest; {differences} events with a difference")
         return not differences

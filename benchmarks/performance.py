@@ -65,6 +65,7 @@ OUTPUTS = (
     "extender.py",
     "metrics.py",
     "end_to_end.py",
+    "gangs.py --cases anywhere one-zone priorities",
     "worst_pods.py",
     "worst_pods.py --claims",
 )

@@ -13,7 +13,8 @@ def divided(dividend: Scores, divisor: int | Scores) -> Scores:
     """Divide integers, and round toward zero, where Python rounds down. The divisor must not be 0."""
     quotient = dividend // divisor
     inexact = quotient * divisor != dividend
-    return quotient + (inexact & ((dividend < 0) != (np.asarray(divisor) < 0)))
+    result: Scores = quotient + (inexact & ((dividend < 0) != (np.asarray(divisor) < 0)))
+    return result
 
 
 def rounded(values: Floats) -> Scores:

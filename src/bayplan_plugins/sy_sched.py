@@ -18,6 +18,8 @@ _PROFILES = "seccompprofiles.v1beta1.security-profiles-operator.x-k8s.io"
 _ANNOTATION = "seccomp.security.alpha.kubernetes.io"
 _ALLOWED = frozenset({"SCMP_ACT_ALLOW", "SCMP_ACT_LOG"})
 _SPEC, _POD = (__name__, "spec"), (__name__, "pod")
+_MOST_KEPT = 20_000
+_SMALL = 2**31 // (MAX_NODE_SCORE + 1)
 Profiles = tuple[str, ...]
 """The keys of profiles: `namespace/name`."""
 Calls = frozenset[str]
@@ -79,14 +81,27 @@ class SySched(Plugin):
         exposed = (union - common) + pods * (union + len(calls) - common) - sums
         return np.where(pods > 0, exposed, 0)
 
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Score one node: as `score_nodes`."""
+        self._update()
+        calls, pods = self._calls_of(pod), node.pod_count
+        if not calls or not pods:
+            return 0
+        code = int(self._codes.at(node))
+        union, common = len(self._unions[code]), self._in_common(calls)[code]
+        return int((union - common) + pods * (union + len(calls) - common) - self._sums.at(node))
+
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Scale the scores so that the highest one becomes 0, and a score of 0 becomes 100."""
-        highest = scores.max(initial=0)
-        return MAX_NODE_SCORE - scores * MAX_NODE_SCORE // max(highest, 1)
+        highest = scores.max(initial=1)
+        if highest < _SMALL:  # small integers are divided faster
+            scores, highest = scores.astype(np.int32), np.int32(highest)
+        shares: Scores = (scores * MAX_NODE_SCORE // highest).astype(np.int64)
+        return MAX_NODE_SCORE - shares
 
     def _update(self) -> None:
-        """Read the profiles again if they have changed."""
-        if self._version != self._profiles.version:
+        """Read the profiles again if they have changed, or if what is kept has become too much."""
+        if self._version != self._profiles.version or max(len(self._unions), len(self._calls)) > _MOST_KEPT:
             self._version = self._profiles.version
             for kept in (self._calls, self._unions, self._code_of, self._shared):
                 kept.clear()

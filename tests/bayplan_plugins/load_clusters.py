@@ -1,7 +1,7 @@
 """Clusters with measured loads, for the tests of Trimaran."""
 
 from bayplan.answers.simulation.handle import OfflineHandle
-from bayplan.plugin import CycleState
+from bayplan.plugin import CycleState, Score
 from bayplan.testing import make_cluster, make_pod
 from bayplan_plugins.trimaran.loads import LOAD_REPORTS
 from bayplan_plugins.trimaran.sources import Metric, NodeLoad
@@ -44,4 +44,9 @@ class Loaded:
         report(self.handle, loads, self.plugin._loads._source.key, end)
 
     def scores(self, pod):
-        return self.plugin.score_nodes(CycleState(), pod, self.state.nodes).tolist()
+        """The raw scores of all nodes, in both forms."""
+        nodes = self.state.nodes
+        found = self.plugin.score_nodes(CycleState(), pod, nodes).tolist()
+        if isinstance(self.plugin, Score):
+            assert [self.plugin.score(CycleState(), pod, nodes.info(at)) for at in range(len(nodes))] == found
+        return found

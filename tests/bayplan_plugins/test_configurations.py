@@ -1,9 +1,13 @@
 """Configurations that name these plugins: no flag is needed, and a plugin of the user's replaces one of them."""
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.support.tables import cases
 from tests.support.vectors import vectors
 
+from bayplan.answers.replay.policies import setting_of
 from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.config import Catalog, build_profiles, parse_configuration, read_configuration
@@ -11,6 +15,7 @@ from bayplan.core.config.documents import Document
 from bayplan.core.config.errors import ConfigurationError
 from bayplan.core.config.loading import read_document_of
 from bayplan.core.config.shipped_plugins import shipped_plugin, shipped_plugins
+from bayplan.core.versions import DEFAULT_GATES
 from bayplan.plugin import Plugin
 from bayplan.testing import make_cluster, make_node, make_pod
 
@@ -30,6 +35,12 @@ def test_every_plugin_is_found_by_its_name():
     names = shipped_plugins().keys()
     assert {name: shipped_plugin(name).name for name in names} == {name: name for name in names}
     assert names
+
+
+def test_the_page_has_a_row_for_every_plugin():
+    page = (Path(__file__).parents[2] / "docs" / "scheduler-plugins.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE)
+    assert shipped_plugins().keys() <= {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
 def test_a_file_needs_no_flag(file):
@@ -74,6 +85,11 @@ def test_unknown_arguments_of_a_plugin_are_told():
     arguments = [{"name": "PodState", "args": {"most": 3}}]
     with pytest.raises(ConfigurationError, match="takes no arguments"):
         parse_configuration({**document, "profiles": [{"pluginConfig": arguments}]})
+
+
+def test_a_recording_names_no_plugin_that_a_replay_would_have_to_be_given(file):
+    loaded = read_configuration(file)
+    assert setting_of(file.read_text(encoding="utf-8"), DEFAULT_GATES, (), loaded.plugins).plugins == ()
 
 
 @cases("version, point, names, arguments", vectors("configurations", "published"))

@@ -9,6 +9,8 @@ from tests.support.tables import cases
 from tests.support.vectors import vectors
 
 from bayplan.answers.simulation.handle import OfflineHandle
+from bayplan.core.config import parse_configuration
+from bayplan.insight import Insight, Snapshot
 from bayplan.plugin import CustomObject, CycleState
 from bayplan.testing import ask_filter, ask_scores, check_contract, make_cluster, make_node, make_pod
 from bayplan_plugins.network_aware.groups import (
@@ -195,11 +197,8 @@ def test_columns_agree_with_pairs_of_nodes(nodes, pods, regions, zones, most):
     plugin.pre_filter(cycle, member("p1"), state.nodes)
     expected = [pairwise(at, nodes, pods, regions, zones, most) for at in range(len(nodes))]
     if "NetworkOverhead" in cycle.data:
-        overhead = cycle.data["NetworkOverhead"]
-        found = [
-            (each[0].item(at), each[1].item(at), each[2].item(at)) for each in [overhead] for at in range(len(nodes))
-        ]
-        assert found == expected
+        assert list(map(tuple, plugin.overhead(cycle, state.nodes).T.tolist())) == expected
+        assert [plugin._overhead_at(cycle, state.nodes.info(at)) for at in range(len(nodes))] == expected
     else:
         assert expected == [(0, 0, 0)] * len(nodes)
 
@@ -241,3 +240,69 @@ def test_the_contract_holds(plugin, arguments):
         (NETWORK_TOPOLOGIES, topology({"r1": {"r2": 20}})),
     ]
     check_contract(plugin, arguments, objects=objects, pods=[member("p1")], examples=10)
+
+
+def document(kind, name, api_version="v1", **fields):
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name}, **fields}
+
+
+def asked():
+    """Questions about a cluster with two zones, in which p2 is on a node, and p1 depends on it."""
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    objects = []
+    for name, zone in (("a", "z1"), ("b", "z2")):
+        node = document("Node", name, status={"allocatable": room, "capacity": room})
+        node["metadata"]["labels"] = {REGION: "r1", ZONE: zone}
+        objects.append(node)
+    for name, node in (("p1", None), ("p2", "b")):
+        pod = document(
+            "Pod", name, spec={"containers": [{"name": "c", "image": "i"}], **({"nodeName": node} if node else {})}
+        )
+        pod["metadata"] |= {"namespace": "default", "labels": {GROUP_LABEL: "basic", WORKLOAD_LABEL: name}}
+        objects.append(pod)
+    group = {
+        "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+        "kind": "AppGroup",
+        **app_group(dependencies={"p1": ["p2"]}),
+    }
+    costs = {
+        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+        "kind": "NetworkTopology",
+        **topology(zones={"z1": {"z2": 9}}),
+    }
+    configuration = parse_configuration(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [
+                {
+                    "plugins": {"multiPoint": {"enabled": [{"name": "NetworkOverhead"}]}},
+                    "pluginConfig": [{"name": "NetworkOverhead", "args": ARGUMENTS}],
+                }
+            ],
+        }
+    )
+    return Insight(Snapshot.of([*objects, group, costs]), configuration=configuration)
+
+
+def test_questions_have_the_rejection_and_what_it_is_about():
+    insight = asked()
+    assert insight.explain("default/p1").node == "b"
+    answer = insight.why_not("default/p1", "a").text()
+    assert "of the pods of p2, 1 are too far from z1, and 0 near enough" in answer
+
+
+def test_a_simulation_places_the_next_pods_near_as_well():
+    pods = [
+        document(
+            "Pod",
+            f"new-{number}",
+            spec={"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
+        )
+        for number in range(3)
+    ]
+    for pod in pods:
+        pod["metadata"] |= {"namespace": "default", "labels": {GROUP_LABEL: "basic", WORKLOAD_LABEL: "p1"}}
+    fit = asked().fit(pods)
+    assert fit.fits
+    assert {each.node for each in fit.pods} == {"b"}

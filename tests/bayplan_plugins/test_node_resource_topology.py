@@ -18,7 +18,7 @@ from bayplan.testing import check_contract, make_cluster, make_node, make_pod
 from bayplan.testing.documents import document_of
 from bayplan_plugins.node_resource_topology.arguments import NodeResourceTopologyMatchArgs
 from bayplan_plugins.node_resource_topology.fingerprints import fingerprint
-from bayplan_plugins.node_resource_topology.hints import Hints
+from bayplan_plugins.node_resource_topology.hints import ZoneHints
 from bayplan_plugins.node_resource_topology.plugin import NodeResourceTopologyMatch
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES, read
 
@@ -262,11 +262,11 @@ def test_a_whole_preemption_evicts_the_pod_of_the_right_zone():
     assert [victim.name for victim in decision.victims] == ["right"]
 
 
-# Hints
+# ZoneHints
 
 
 def hint(cluster, asked, old, new):
-    return Hints(cluster.plugin.cache).after_topology_change(asked, old, new)
+    return ZoneHints(cluster.plugin.cache).after_topology_change(asked, old, new)
 
 
 def test_pods_wake_when_a_topology_changed_for_them():
@@ -286,7 +286,7 @@ def test_pods_wake_when_a_topology_changed_for_them():
 def test_pods_wake_when_a_pod_leaves_that_no_topology_counts():
     leaving = guaranteed("q", node="n")
     for args, expected in (({}, Hint.SKIP), ({"cacheResyncPeriodSeconds": 5}, Hint.QUEUE)):
-        hints = Hints(numa(topology("n", [FULL]), **args).plugin.cache)
+        hints = ZoneHints(numa(topology("n", [FULL]), **args).plugin.cache)
         assert hints.after_pod_change(guaranteed(), leaving, None) is expected
         assert hints.after_pod_change(guaranteed(), guaranteed("r"), None) is Hint.SKIP
         assert hints.after_pod_change(guaranteed(), guaranteed(cpu="9"), guaranteed()) is Hint.QUEUE
@@ -294,7 +294,7 @@ def test_pods_wake_when_a_pod_leaves_that_no_topology_counts():
 
 
 def test_pods_wake_when_a_node_offers_a_resource():
-    hints = Hints(numa(topology("n", [FULL])).plugin.cache)
+    hints = ZoneHints(numa(topology("n", [FULL])).plugin.cache)
     asked = pod("p", {"all": {"vendor/nic": "1"}})
     plain, with_nic = make_node("n"), make_node("n", resources={"vendor/nic": "1"})
     assert hints.after_node_change(asked, plain, with_nic) is Hint.QUEUE
@@ -369,11 +369,7 @@ def test_weights_count():
 
 @pytest.mark.parametrize("args", [{}, {"cacheResyncPeriodSeconds": 5}, {"discardReservedNodes": True}], ids=str)
 def test_the_contract_holds(args):
-    class Configured(NodeResourceTopologyMatch):
-        def __init__(self, handle):
-            super().__init__(handle, NodeResourceTopologyMatchArgs(**args))
-
-    Configured.arguments = None
     documents = [topology("a", [FULL, ROOMY]), topology("b", [FULL, FULL], CONTAINER_LEVEL)]
     objects = [make_node("a"), make_node("b"), *[(TOPOLOGIES, document) for document in documents]]
-    check_contract(Configured, objects=objects, pods=[guaranteed(), pod("q", {"requests": {"cpu": "1"}})])
+    pods = [guaranteed(), pod("q", {"requests": {"cpu": "1"}})]
+    check_contract(NodeResourceTopologyMatch, args, objects=objects, pods=pods, examples=8)

@@ -10,7 +10,7 @@ from tests.support.vectors import vectors
 
 from bayplan_plugins.node_resource_topology import least_numa
 from bayplan_plugins.node_resource_topology.demand import demand_of, is_affine, is_host_level
-from bayplan_plugins.node_resource_topology.evictions import NOTHING, TOO_MUCH, Evictions
+from bayplan_plugins.node_resource_topology.evictions import NOTHING, TOO_MUCH, ZoneEvictions
 from bayplan_plugins.node_resource_topology.fingerprints import METADATA, VECTOR, xxh64
 from bayplan_plugins.node_resource_topology.topologies import counted, read
 
@@ -214,7 +214,7 @@ def test_devices_are_exclusive_where_a_zone_has_them(case):
     assert demand_of(of_case(case["pod"])).exclusive(set(case["resources"])) is case["exclusive"]
 
 
-# Evictions
+# ZoneEvictions
 
 
 def placement_of(containers, zones=2):
@@ -265,7 +265,7 @@ def test_evictions_give_back_what_a_zone_lent(case):
     running = [each for each in (*victims, *others) if each.name != "newpod"]
     cache.ran["n"] = tuple(running)
     numbers = [counted(zone["available"]) for zone in zones.values()]
-    found = Evictions(cache).of("n", victims, lambda zone, resource: numbers[zone][resource])
+    found = ZoneEvictions(cache).of("n", victims, lambda zone, resource: numbers[zone][resource])
     if case["error"]:
         assert found == {"no resources": NOTHING, "resource release": TOO_MUCH}[" ".join(case["error"].split()[:2])]
         return

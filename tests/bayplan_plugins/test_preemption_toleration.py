@@ -4,6 +4,7 @@ import logging
 from datetime import timedelta
 
 import pytest
+from recorded_scenarios import check, objects_of, recorded
 from tests.support.tables import cases
 from tests.support.vectors import vectors
 
@@ -116,6 +117,14 @@ def test_arguments_are_those_of_default_preemption():
         parse_configuration(
             head | {"profiles": [{"pluginConfig": [{"name": PreemptionToleration.name, "args": args}]}]}
         )
+
+
+@pytest.mark.parametrize("each", recorded("preemption_toleration"), ids=lambda each: each["scenario"]["name"])
+def test_a_recorded_scenario_is_decided_alike(each, tmp_path):
+    path, scenario = tmp_path / "scheduler.yaml", each["scenario"]
+    path.write_text(CONFIGURATION, encoding="utf-8")
+    classes = [convert(PRIORITY_CLASS.type, priority_class) for priority_class in scenario["classes"]]
+    check(scenario, each["decisions"], make_cluster(*objects_of(scenario), *classes, configuration=path))
 
 
 def test_the_contract_holds():

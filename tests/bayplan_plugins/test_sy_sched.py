@@ -145,6 +145,7 @@ known_profiles = st.fixed_dictionaries({name: st.sets(st.sampled_from(CALLS), mi
 def test_sizes_agree_with_the_sets(known, nodes, new):
     state, plugin = cluster(nodes, known)
     found = plugin.score_nodes(CycleState(), pod("new", new), state.nodes).tolist()
+    assert [plugin.score(CycleState(), pod("new", new), state.nodes.info(at)) for at in range(len(nodes))] == found
     expected = []
     for names in nodes:
         there = set().union(*(known[name] for name in names))

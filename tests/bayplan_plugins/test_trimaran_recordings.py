@@ -15,7 +15,7 @@ from bayplan.running.recording.files import Recording
 from bayplan.running.recording.recorder import DecisionRecorder
 from bayplan.running.recording.writing import Keep
 from bayplan_plugins.trimaran.arguments import TrimaranArgs
-from bayplan_plugins.trimaran.sources import LoadReport, NodeLoad, Source, SourceError
+from bayplan_plugins.trimaran.sources import LoadReport, LoadSource, NodeLoad, SourceError
 
 CONFIGURATION = parse_configuration(
     {
@@ -60,7 +60,7 @@ def recorded(tmp_path, monkeypatch):
         now = int(source._handle.now().timestamp())
         return LoadReport(now, {name: NodeLoad(30.0 if name == busy else 5.0) for name in ("a", "b")})
 
-    monkeypatch.setattr(Source, "report", report)
+    monkeypatch.setattr(LoadSource, "report", report)
     nodes = in_virtual_time(run(tmp_path / "run"))
     monkeypatch.undo()
     return Recording.open(tmp_path / "run"), nodes
@@ -89,7 +89,7 @@ def cluster_with(*reports):
 
 
 def test_a_snapshot_with_a_report_answers_questions_with_it():
-    source = Source(TrimaranArgs(watcherAddress="http://watcher"), OfflineHandle(ClusterState()))
+    source = LoadSource(TrimaranArgs(watcherAddress="http://watcher"), OfflineHandle(ClusterState()))
     loads = {"end": 1_790_000_000, "nodes": {"a": [5.0], "b": [15.0], "c": [90.0]}}
     answer = cluster_with(document("bayplan.dev/v1alpha1", "LoadReport", source.key, **loads)).explain("default/new")
     assert answer.node == "b"

@@ -115,6 +115,11 @@ def test_a_tree_is_placed_by_fit():
     assert not Insight(Snapshot.of([node("n1"), above("other")])).fit(job()).fits
 
 
+def test_when_all_groups_of_a_tree_start():
+    insight = Insight(Snapshot.of([node("n1", "3"), above("team", 1), above("job", parent="team"), *job()[1:]]))
+    assert [insight.when(f"compositepodgroup/{name}").pods for name in ("team", "job")] == [3, 3]
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_tree_starts_when_there_is_room_for_all_of_its_groups(ends):
     running = document("Pod", "old", spec={"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]})

@@ -443,3 +443,33 @@ class GroupMachine(RuleBasedStateMachine):
 
 TestGroupMachine = GroupMachine.TestCase
 TestGroupMachine.settings = settings(max_examples=150, stateful_step_count=40)
+
+
+def test_where_only_events_requeue_pods_a_rejected_group_waits_for_one():
+    queue = queue_of("a", "b", keeps_order=True)
+    attempt(queue, 0, ["a", "b"])
+    assert places(queue) == {"a": "unschedulable", "b": "unschedulable"}
+    assert queue.pop(1000) is None
+    assert queue.pending_pods().unschedulable == 2
+    assert queue.move_on_event(LABEL, None, None, 1000) == 0
+    assert queue.move_on_event(NODE_ADD, None, None, 1000) == 1
+    assert places(queue) == {"a": "active", "b": "active"}
+    attempt(queue, 1000, ["a", "b"])
+    queue.delete(member("a"), 1000)
+    assert places(queue) == {"b": "unschedulable"}
+
+
+def test_gated_pods_that_are_in_another_group_by_now_join_it():
+    """The key of a pod changes when the root of its tree becomes known."""
+    root = {}
+    hints = {"Gate": (EventHint(LABEL),)}
+    profile = QueueProfile(by_priority, [Gate()], hints, lambda pod: root.get(group_of(pod), group_of(pod)))
+    queue = SchedulingQueue({"test-scheduler": profile}, Nominations())
+    for name, group in (("a", "red"), ("b", "red"), ("c", "blue")):
+        queue.add(member(name, group, gated=True), 0)
+    root |= {"red": "tree", "blue": "tree"}
+    for name, group in (("a", "red"), ("b", "red"), ("c", "blue")):
+        queue.update(None, member(name, group, version="2"), 1)
+    assert places(queue) == {"a": "active", "b": "active", "c": "active"}
+    assert queue.entries() == {(Place.ACTIVE, "podgroup"): 1}
+    assert set(turn(queue, 1, ["a", "b", "c"])) == {"a", "b", "c"}

@@ -75,6 +75,11 @@ def marked(marks, resource):
         spec = {"minMember": 1, "minResources": {marks.at("minResources{key}"): "1"}, "queue": marks.at("spec.queue")}
         metadata = marks.value("meta_v1.ObjectMeta", "podgroups/metadata")
         return {**header, "metadata": metadata, "spec": spec, "status": {"phase": marks.at("status.phase")}}
+    if resource == ("scheduling.x-k8s.io", "elasticquotas"):
+        header = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota"}
+        spec = {bound: {marks.at("minResources{key}"): "1"} for bound in ("min", "max")}
+        metadata = marks.value("meta_v1.ObjectMeta", "elasticquotas/metadata")
+        return {**header, "metadata": metadata, "spec": spec | {"tree": marks.at("spec.tree")}}
     if resource not in MODELS:
         return marked_custom(marks, *resource)
     kind = MODELS[resource]

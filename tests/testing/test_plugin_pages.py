@@ -17,7 +17,7 @@ from bayplan.core.framework import gangs, interface
 from bayplan.core.framework.functions import FunctionPlugin
 from bayplan.core.framework.interface import Plugin
 from bayplan.core.framework.profile import Point
-from bayplan.testing import CHECKS, check_contract, make_namespace, make_pod
+from bayplan.testing import CHECKS, check_contract, make_namespace, make_node, make_pod
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "plugins.md"
@@ -58,8 +58,18 @@ OPTIONS = {
         "objects": [make_namespace("default", **{"example.com/frozen": "yes"})],
     },
     "Approvals": {"skip": ["binding"]},
+    "Cool": {
+        "objects": [
+            make_node("warm"),
+            make_node("cold"),
+            ("readings.v1.example.com", {"metadata": {"name": "warm"}, "status": {"degrees": 60}}),
+        ]
+    },
     "Licenses": {"skip": ["exercise"]},
     "Prices": {"skip": ["exercise"]},
+    "RecordedPrices": {
+        "objects": [("pricelists.v1.example.com", {"metadata": {"name": "spot"}, "prices": {"n0": 5, "n1": 50}})],
+    },
     "OneOfATeam": {"examples": 60},  # it rejects pods in few clusters
 }
 

@@ -23,6 +23,9 @@ PERMISSIONS = (
 )
 
 
+_MOST_KEPT = 10_000
+
+
 class NamespacesArgs(PluginArgs, kw_only=True):
     """Arguments that say in which namespaces the custom resources are, by default `default`."""
 
@@ -60,6 +63,9 @@ class AppGroups:
     def __init__(self, handle: Handle, namespaces: Iterable[str]) -> None:
         self._objects = handle.objects(APP_GROUPS)
         self._namespaces = tuple(namespaces)
+        self._read = -1
+        self._dependencies: dict[tuple[str, str], list[Dependency]] = {}
+        """By the names of an AppGroup and a workload, as they were read last."""
 
     @property
     def version(self) -> int:
@@ -72,8 +78,16 @@ class AppGroups:
 
     def dependencies(self, pod: PodInfo) -> list[Dependency]:
         """Return what the workload of a pod depends on."""
-        group = self.find(pod.labels.get(GROUP_LABEL, ""))
-        selector, dependencies = pod.labels.get(WORKLOAD_LABEL, ""), []
+        names = pod.labels.get(GROUP_LABEL, ""), pod.labels.get(WORKLOAD_LABEL, "")
+        if self._read != self.version or len(self._dependencies) > _MOST_KEPT:
+            self._read = self.version
+            self._dependencies.clear()
+        if names not in self._dependencies:
+            self._dependencies[names] = self._of(*names)
+        return self._dependencies[names]
+
+    def _of(self, name: str, selector: str) -> list[Dependency]:
+        group, dependencies = self.find(name), []
         for workload in items(group, "spec", "workloads"):
             if _selector(workload) == selector:
                 for dependency in items(workload, "dependencies"):
@@ -99,8 +113,8 @@ def costs_of(topology: Mapping[str, Any] | None, weights: str) -> Costs:
         if weight.get("name") != weights:
             continue
         for part in items(weight, "topologyList"):
-            table = tables.get(str(part.get("topologyKey")))
-            for origin in items(part, "originList") if table is not None else ():
+            table = tables.get(str(part.get("topologyKey")), {})  # of another key, which no one reads
+            for origin in items(part, "originList"):
                 costs = {
                     str(each.get("destination")): cost
                     for each in items(origin, "costList")

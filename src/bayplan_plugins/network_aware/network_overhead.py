@@ -6,7 +6,7 @@ zone of two nodes only, so that they are computed for each pair of these, and no
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +25,12 @@ from bayplan.plugin import (
     NodeColumn,
     NodeInfo,
     Nodes,
-    OnlyNow,
     Plugin,
     PodInfo,
     Rejections,
     Status,
     pods_with,
+    pods_with_at,
 )
 from bayplan_plugins.definitions import definition
 from bayplan_plugins.go_arithmetic import Scores
@@ -44,6 +44,7 @@ from bayplan_plugins.network_aware.groups import (
     ZONE,
     AppGroups,
     Costs,
+    Dependency,
     NamespacesArgs,
     costs_of,
     found,
@@ -51,6 +52,7 @@ from bayplan_plugins.network_aware.groups import (
 
 _MOST_COST = 100
 _SAME_ZONE = 1
+_MOST_KEPT = 10_000
 Place = tuple[str, str]
 """A region and a zone."""
 
@@ -62,12 +64,16 @@ class NetworkOverheadArgs(NamespacesArgs, kw_only=True):
     networkTopologyName: str = "nt-default"
 
 
-class Overhead(NamedTuple):
-    """What is known about each node for a pod: arrays of int64, one value per row of the node table."""
+class DependencyReach(NamedTuple):
+    """What a dependency means for a pod on a node of each place, by the pods that it depends on.
 
-    satisfied: Scores
-    violated: Scores
-    cost: Scores
+    `labels`: of these pods. `sums`: how many of them satisfy and violate the dependency, and their costs: shape (3,
+    places). `own`: the same of one pod in the same place, which the pods of the node itself are not to count as.
+    """
+
+    labels: Mapping[str, str]
+    sums: Scores
+    own: Scores
 
 
 class NetworkOverhead(Plugin):
@@ -85,10 +91,17 @@ class NetworkOverhead(Plugin):
         self._costs: tuple[int, Costs | None] = (-1, None)
         self._places: list[Place] = []
         self._code_of: dict[Place, int] = {}
-        self._pairs_of = (-1, 0)
-        """Which version of the costs, and how many places, the pairs are of."""
-        self._kept_pairs: dict[int, Scores] = {}
-        """By the most cost that is allowed."""
+        self._kept_of = (-1, 0)
+        """Of which version of the costs, and how many places, the following are."""
+        self._from: list[Mapping[Place, int]] = []
+        """The costs from each place."""
+        self._own: Scores = np.zeros((3, 0), dtype=np.int64)
+        """What one pod means in its own place."""
+        self._kept: dict[tuple[int, int], Scores] = {}
+        """What a pod in a place means in each place, by the most cost that is allowed, and the pod's place."""
+        self._there_of: Hashable = None
+        """What the following was counted for."""
+        self._kept_there: list[tuple[Dependency, Scores]] = []
         self._codes = NodeColumn(self._code, np.int64, reads_pods=False)
 
     @classmethod
@@ -101,28 +114,36 @@ class NetworkOverhead(Plugin):
         return pod.labels.get(GROUP_LABEL, ""), pod.labels.get(WORKLOAD_LABEL, "")
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return nothing for a pod without an AppGroup. That of others rests on where all of its pods are."""
-        return OnlyNow((self._groups.version, self._topologies.version)) if pod.labels.get(GROUP_LABEL) else ()
+        """Return how many pods that the pod depends on are in each place, and the versions of the resources."""
+        if not pod.labels.get(GROUP_LABEL):
+            return ()
+        there = tuple(counts.tobytes() for _, counts in self._there(pod, nodes))
+        return self._groups.version, self._topologies.version, len(self._places), there
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer:
-        """Count the dependencies of each node that are satisfied and violated, and add their costs up."""
-        overhead = self._overhead(pod, nodes)
-        if overhead is None:
+        """Find out what each dependency means in each place."""
+        reaches = self._reaches(pod, nodes)
+        if not reaches:
             return SKIP
-        cycle.data[self.name] = overhead
+        cycle.data[self.name] = reaches
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes with more violated than satisfied dependencies."""
-        overhead = self._of(cycle, nodes)
-        positions = np.flatnonzero((overhead.violated > overhead.satisfied) & nodes.live)
+        satisfied, violated, _ = self.overhead(cycle, nodes)
+        positions = np.flatnonzero((violated > satisfied) & nodes.live)
         if not len(positions):
             return None
-        index = np.zeros(len(nodes), dtype=np.int64)
+        index = np.zeros(len(nodes), dtype=np.int32)
         index[positions] = np.arange(1, len(positions) + 1)
-        numbers = zip(overhead.satisfied[positions].tolist(), overhead.violated[positions].tolist(), strict=True)
+        numbers = zip(satisfied[positions].tolist(), violated[positions].tolist(), strict=True)
         names = map(nodes.name, positions.tolist())
         return Rejections(index, tuple(_rejection(name, *each) for name, each in zip(names, numbers, strict=True)))
+
+    def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Answer:
+        """Judge one node: as `filter_nodes`."""
+        satisfied, violated, _ = self._overhead_at(cycle, node)
+        return _rejection(node.name, satisfied, violated) if violated > satisfied else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer:
         """Skip scoring for pods without dependencies."""
@@ -130,7 +151,12 @@ class NetworkOverhead(Plugin):
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Scores:
         """Return the costs."""
-        return self._of(cycle, nodes).cost
+        costs: Scores = self.overhead(cycle, nodes)[2]
+        return costs
+
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Return the cost of one node."""
+        return self._overhead_at(cycle, node)[2]
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Turn the scores around: the lowest cost becomes 100."""
@@ -138,14 +164,19 @@ class NetworkOverhead(Plugin):
             return scores
         lowest, span = scores.min(), int(scores.max()) - int(scores.min())
         share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span or 1)
-        return MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        turned: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        return turned
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """Say where the dependencies are."""
-        if node is None:
+        """Say how many dependencies are too far."""
+        if node is None or self.name not in cycle.data:
             return None
+        satisfied, violated, _ = self._overhead_at(cycle, node)
         selectors = sorted({each.selector for each in self._groups.dependencies(pod)})
-        text = f"pods of {', '.join(selectors)} are too far from {node.labels.get(ZONE) or node.name}"
+        place = node.labels.get(ZONE) or node.name
+        text = (
+            f"of the pods of {', '.join(selectors)}, {violated} are too far from {place}, and {satisfied} near enough"
+        )
         return Details(text, kind=self.name)
 
     def events(self) -> Iterable[EventHint]:
@@ -157,42 +188,72 @@ class NetworkOverhead(Plugin):
 
     # The overhead
 
-    def _overhead(self, pod: PodInfo, nodes: Nodes) -> Overhead | None:
-        """Return the overhead of all rows; None if the pod has no placed dependencies."""
-        dependencies, costs = self._groups.dependencies(pod), self._topology()
-        if not dependencies or costs is None:
-            return None
-        group = pod.labels[GROUP_LABEL]
-        codes, live = self._codes.of(nodes), nodes.live
-        total = np.zeros((3, nodes.table.size), dtype=np.int64)
-        found_any = False
-        for dependency in dependencies:
-            labels = {GROUP_LABEL: group, WORKLOAD_LABEL: dependency.selector}
-            counts = pods_with(labels, nodes) * live
-            if not counts.any():
-                continue
-            found_any = True
-            there = np.bincount(codes, weights=counts, minlength=len(self._places)).astype(np.int64)
-            pairs = self._pairs(costs, dependency.most_cost)
-            sums, own = pairs @ there, np.diagonal(pairs, axis1=1, axis2=2)
-            values = sums[:, codes] - own[:, codes] * counts
-            values[0] += counts  # the pods of the node itself satisfy the dependency, and cost nothing
-            total[:, nodes.rows] += values
-        return Overhead(*total) if found_any else None
+    def overhead(self, cycle: CycleState, nodes: Nodes) -> Scores:
+        """Return the satisfied and violated dependencies of nodes, and their costs: shape (3, len(nodes))."""
+        codes, now = self._codes.of(nodes), nodes.changed({})  # as upstream, what-ifs change nothing
+        total = np.zeros((3, len(nodes)), dtype=np.int64)
+        for reach in cycle.data[self.name]:
+            counts = pods_with(reach.labels, now)
+            total += reach.sums[:, codes] - reach.own[:, codes] * counts
+            total[0] += counts  # the pods of the node itself satisfy the dependency, and cost nothing
+        return total
 
-    def _pairs(self, costs: Costs, most_cost: int) -> Scores:
-        """Return what a pod in each place (columns) is for a node in each place (rows): shape (3, places, places)."""
+    def _overhead_at(self, cycle: CycleState, node: NodeInfo) -> tuple[int, int, int]:
+        """Return the `overhead` of one node."""
+        code, now = int(self._codes.at(node)), node.among.changed({}).info(node.position)
+        satisfied = violated = cost = 0
+        for reach in cycle.data[self.name]:
+            count = pods_with_at(reach.labels, now)
+            satisfied += reach.sums.item(0, code) + count * (1 - reach.own.item(0, code))
+            violated += reach.sums.item(1, code) - count * reach.own.item(1, code)
+            cost += reach.sums.item(2, code) - count * reach.own.item(2, code)
+        return satisfied, violated, cost
+
+    def _there(self, pod: PodInfo, nodes: Nodes) -> list[tuple[Dependency, Scores]]:
+        """Return the dependencies of a pod that has placed ones, and how many pods of each are in each place."""
+        names = pod.labels[GROUP_LABEL], pod.labels.get(WORKLOAD_LABEL, "")
+        key = names, nodes.table.version, self._groups.version
+        if key != self._there_of:
+            self._there_of, self._kept_there = key, list(self._count(pod, nodes))
+        return self._kept_there
+
+    def _count(self, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[Dependency, Scores]]:
+        dependencies = self._groups.dependencies(pod)
+        codes = self._codes.of(nodes) if dependencies else None
+        for dependency in dependencies:
+            counts = pods_with(_labels(pod, dependency), nodes.changed({}))
+            rows = np.flatnonzero(counts)
+            rows = rows[nodes.live[rows]]
+            if len(rows) and codes is not None:
+                there = np.bincount(codes[rows], weights=counts[rows], minlength=len(self._places))
+                yield dependency, there.astype(np.int64)
+
+    def _reaches(self, pod: PodInfo, nodes: Nodes) -> tuple[DependencyReach, ...]:
+        """Return the reach of each dependency with placed pods; none if the pod has none."""
+        costs = self._topology()
+        if costs is None or not pod.labels.get(GROUP_LABEL):
+            return ()
+        found = []
+        for dependency, there in self._there(pod, nodes):
+            sums = self._reach(costs, dependency.most_cost, there)
+            found.append(DependencyReach(_labels(pod, dependency), sums, self._own))
+        return tuple(found)
+
+    def _reach(self, costs: Costs, most_cost: int, there: Scores) -> Scores:
+        """Return what pods mean in each place, if so many of them are in each place: shape (3, places)."""
         key = self._topologies.version, len(self._places)
-        if key != self._pairs_of:
-            self._pairs_of = key
-            self._kept_pairs.clear()
-        if most_cost not in self._kept_pairs:
-            rows = []
-            for here in self._places:
-                from_here = costs.of(*here)
-                rows.append([_pair(from_here, most_cost, here, there) for there in self._places])
-            self._kept_pairs[most_cost] = np.array(rows, dtype=np.int64).transpose(2, 0, 1).copy()
-        return self._kept_pairs[most_cost]
+        if key != self._kept_of or len(self._kept) > _MOST_KEPT:
+            self._kept_of, self._from = key, [costs.of(*place) for place in self._places]
+            self._own = np.array([_pair({}, 0, place, place) for place in self._places], dtype=np.int64).T.copy()
+            self._kept.clear()
+        total = np.zeros((3, len(self._places)), dtype=np.int64)
+        for code in np.flatnonzero(there).tolist():
+            if (most_cost, code) not in self._kept:
+                place, starts = self._places[code], zip(self._places, self._from, strict=True)
+                pairs = [_pair(from_here, most_cost, here, place) for here, from_here in starts]
+                self._kept[most_cost, code] = np.array(pairs, dtype=np.int64).T.copy()
+            total += self._kept[most_cost, code] * there[code]
+        return total
 
     def _topology(self) -> Costs | None:
         version, costs = self._costs
@@ -210,10 +271,6 @@ class NetworkOverhead(Plugin):
             self._places.append(place)
         return self._code_of[place]
 
-    def _of(self, cycle: CycleState, nodes: Nodes) -> Overhead:
-        overhead: Overhead = cycle.data[self.name]
-        return Overhead(*(column[nodes.rows] for column in overhead))
-
     # Hints
 
     def _after_pod(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
@@ -225,6 +282,11 @@ class NetworkOverhead(Plugin):
         changed = old is None or old.get("spec") != new.get("spec")
         mine = self._groups.find(pod.labels.get(GROUP_LABEL, "")) is new
         return Hint.QUEUE if changed and mine else Hint.SKIP
+
+
+def _labels(pod: PodInfo, dependency: Dependency) -> Mapping[str, str]:
+    """The labels of the pods that a pod depends on."""
+    return {GROUP_LABEL: pod.labels[GROUP_LABEL], WORKLOAD_LABEL: dependency.selector}
 
 
 def _pair(costs: Mapping[Place, int], most_cost: int, here: Place, there: Place) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ A NodeResourceTopology, a custom resource, says what each zone (NUMA node) of a 
     demand.py ....... what a pod wants of a zone
     zones.py ........ which zones of each node fit (Filter)
     strategies.py ... how good the zones are (Score); least_numa.py for LeastNUMANodes
+    one_node.py ..... both for one node
     evictions.py .... what evictions give back to zones (PreemptionMode)
 
 Mirrors pkg/noderesourcetopology of scheduler-plugins. Other packages use `plugin`.

@@ -37,7 +37,7 @@ def _cpu_and_memory() -> list[ResourceWeight]:
     return [ResourceWeight("cpu"), ResourceWeight("memory")]
 
 
-class Strategy(msgspec.Struct):
+class ZoneScoring(msgspec.Struct):
     """How the zones of a node are scored."""
 
     type: str = ""
@@ -64,7 +64,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, kw_only=True):
         preemptionMode: Enabled counts what evictions would give back to zones.
     """
 
-    scoringStrategy: Strategy = msgspec.field(default_factory=lambda: Strategy(LEAST_ALLOCATED))
+    scoringStrategy: ZoneScoring = msgspec.field(default_factory=lambda: ZoneScoring(LEAST_ALLOCATED))
     cacheResyncPeriodSeconds: int = 0
     discardReservedNodes: bool = False
     cache: CacheArgs = msgspec.field(default_factory=CacheArgs)

@@ -15,7 +15,7 @@ pods when it changes, and when they do, and not every few seconds. It is shared 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,12 +89,16 @@ class TopologyCache:
         """By node: the pods that its topology counts; unknown for one that was never compared with its pods."""
         self.reserved: dict[str, dict[str, Amounts]] = {}
         """By node and UID: what placed pods took that the topology doesn't count."""
+        self.taken: dict[str, dict[str, int]] = {}
+        """By node and resource: the sum of that."""
         self._foreign: set[str] = set()
         """Nodes to which another scheduler brought pods that their topology doesn't count."""
         self._own: set[str] = set()
         self._pods: dict[str, dict[str, PodInfo]] = {}
         """By node and UID: the pods there."""
         self._problems: dict[str, str] = {}
+        self._lacking = False
+        """Whether the log says that a topology has no fingerprint."""
         self.columns = ZoneColumns(self)
         self._rows = NodeColumns(settings.handle.nodes, self.columns.fill, self.columns.resize)
         self.rows = self._rows.rows
@@ -115,6 +119,15 @@ class TopologyCache:
         found = self._counted.get(node)
         return None if found is None or found.problem else found
 
+    def left(self, node: str, topology: Topology) -> Sequence[Amounts]:
+        """Return what each zone of a node has left, without what pods took that the topology doesn't count."""
+        taken = self.taken.get(node)
+        if not taken:
+            return [zone.available for zone in topology.zones]
+        return [
+            {name: max(has - taken.get(name, 0), 0) for name, has in zone.available.items()} for zone in topology.zones
+        ]
+
     def fresh(self, node: str) -> bool:
         """Return whether pods may come to a node."""
         if self.kind == DISCARD:
@@ -132,7 +145,11 @@ class TopologyCache:
         if self.kind == DISCARD:
             self.reserved.setdefault(node, {})[pod.uid] = {}
         elif self.kind == OVER_RESERVE and node in self._counted:
-            self.reserved.setdefault(node, {})[pod.uid] = demand_of(pod).whole
+            self._forget(node, pod.uid)
+            amounts = self.reserved.setdefault(node, {})[pod.uid] = demand_of(pod).whole
+            taken = self.taken.setdefault(node, {})
+            for name, amount in amounts.items():
+                taken[name] = taken.get(name, 0) + amount
         self._rows.stale(node)
 
     def release(self, node: str, pod: PodInfo) -> None:
@@ -146,17 +163,22 @@ class TopologyCache:
 
     def _forget(self, node: str, uid: str) -> None:
         pods = self.reserved.get(node)
-        if pods is not None and pods.pop(uid, None) is not None:
-            if not pods:
-                del self.reserved[node]
-            self._rows.changed(node)
+        if pods is None or uid not in pods:
+            return
+        amounts, taken = pods.pop(uid), self.taken.get(node, {})
+        for name, amount in amounts.items():
+            taken[name] -= amount
+        if not pods:
+            del self.reserved[node]
+            self.taken.pop(node, None)
+        self._rows.changed(node)
 
     # Events
 
     def _topology_changed(self, old: Any, new: Any) -> None:
         name = (old if new is None else new)["metadata"].get("name", "")
         if new is None:
-            for known in (self._latest, self._counted, self.ran, self.reserved, self._problems):
+            for known in (self._latest, self._counted, self.ran, self.reserved, self.taken, self._problems):
                 known.pop(name, None)
             self._foreign.discard(name)
             self._rows.changed(name)
@@ -222,9 +244,7 @@ class TopologyCache:
         if running is not None:
             self.ran[node] = tuple(running)
             for pod in running:
-                self.reserved.get(node, {}).pop(pod.uid, None)
-            if not self.reserved.get(node, True):
-                del self.reserved[node]
+                self._forget(node, pod.uid)
         self._rows.changed(node)
 
     def _runs(self, pod: PodInfo) -> bool:
@@ -253,8 +273,9 @@ class TopologyCache:
         elif topology.ignored:
             ignored = ", ".join(topology.ignored)
             problem = f"NodeResourceTopology {name}: ignored zones {ignored}; expected names from node-0 to node-63"
-        elif self.kind == OVER_RESERVE and not topology.fingerprint:
-            problem = f"NodeResourceTopology {name} has no fingerprint of pods: no later version of it is used"
+        elif self.kind == OVER_RESERVE and not topology.fingerprint and not self._lacking:
+            self._lacking = True
+            log.warning("NodeResourceTopology %s has no fingerprint of pods: no later version of it is used", name)
         if problem and self._problems.get(name) != problem:
             log.warning("%s", problem)
         self._problems[name] = problem

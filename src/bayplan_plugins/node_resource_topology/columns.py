@@ -23,12 +23,16 @@ NO_COST = 255
 """The distance to a zone that is not known: the largest one of the ACPI tables."""
 
 
-class Known(Protocol):
+class KnownZones(Protocol):
     """What the columns show: a cache."""
 
     @property
     def reserved(self) -> Mapping[str, Mapping[str, Amounts]]:
         """By node and UID: what placed pods took that the topology doesn't count."""
+
+    @property
+    def taken(self) -> Mapping[str, Amounts]:
+        """By node and resource: the sum of that."""
 
     def topology(self, node: str) -> Topology | None:
         """Return the topology of a node that is in use."""
@@ -43,7 +47,7 @@ class Known(Protocol):
 class ZoneColumns:
     """What a cache knows, by row of the node table. `NodeColumns` keeps it up to date."""
 
-    def __init__(self, cache: Known) -> None:
+    def __init__(self, cache: KnownZones) -> None:
         self._cache = cache
         self._shown: dict[int, Topology] = {}
         """By row: the topology that the arrays have."""
@@ -83,18 +87,17 @@ class ZoneColumns:
         if self._shown.get(row) is not topology:
             self._show(row, topology)
         self.fresh[row] = self._cache.fresh(name)
-        pods = self._cache.reserved.get(name)
-        if not pods and row not in self._pending_rows:
+        taken = self._cache.taken.get(name)
+        if not taken and row not in self._pending_rows:
             return
         for column in self._pending.values():
             column[row] = 0
         self._pending_rows.discard(row)
-        for amounts in (pods or {}).values():
+        for resource, amount in (taken or {}).items():
             self._pending_rows.add(row)
-            for resource, amount in amounts.items():
-                if resource not in self._pending:
-                    self._pending[resource] = np.zeros(len(self.known), dtype=np.int64)
-                self._pending[resource][row] += amount
+            if resource not in self._pending:
+                self._pending[resource] = np.zeros(len(self.known), dtype=np.int64)
+            self._pending[resource][row] = amount
 
     def view(self, nodes: Nodes) -> ZonesView:
         """Return the columns of some nodes."""

@@ -19,7 +19,7 @@ _KEY = __name__
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ContainerDemand:
     """What one container requests. `kind`: "init", "sidecar" or "app"."""
 
     name: str
@@ -28,7 +28,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ZoneDemand:
     """What a pod requests. `containers`: init containers and sidecars first, as the kubelet starts them.
 
     `whole`: the request of the pod, as upstream counts it: with sidecars like other init containers, and the overhead.
@@ -39,7 +39,7 @@ class Demand:
     """Whether a container requests resources that aren't Kubernetes' own."""
     checked: bool
     """Whether the kubelet aligns the pod at all."""
-    containers: tuple[Wanted, ...]
+    containers: tuple[ContainerDemand, ...]
     whole: Amounts
 
     def signature(self) -> tuple[Any, ...]:
@@ -47,7 +47,11 @@ class Demand:
         each = tuple((wanted.kind, tuple(sorted(wanted.amounts.items()))) for wanted in self.containers)
         return self.guaranteed, self.checked, each, tuple(sorted(self.whole.items()))
 
-    def pinned(self, resources: Collection[str]) -> Iterable[tuple[Wanted, Amounts]]:
+    def takes(self, resource: str) -> bool:
+        """Return whether a container takes what it requests of a resource from its zone, and doesn't share it."""
+        return self.guaranteed or not is_affine(resource)
+
+    def pinned(self, resources: Collection[str]) -> Iterable[tuple[ContainerDemand, Amounts]]:
         """Yield the containers that hold resources of a zone for themselves while the pod runs, with these resources.
 
         `resources`: those that the zones list.
@@ -67,9 +71,9 @@ class Demand:
         return any(True for _ in self.pinned(resources))
 
 
-def demand_of(pod: PodInfo) -> Demand:
+def demand_of(pod: PodInfo) -> ZoneDemand:
     """Return what a pod requests; computed once."""
-    found: Demand | None = pod.cache.get(_KEY)
+    found: ZoneDemand | None = pod.cache.get(_KEY)
     if found is None:
         found = pod.cache[_KEY] = _read(pod)
     return found
@@ -91,31 +95,30 @@ def is_host_level(resource: str) -> bool:
 
 
 def lacking(
-    topology: Topology, left: Callable[[str], int | None], request: Amounts, demand: Demand
+    topology: Topology, left: Callable[[str], int | None], request: Amounts, demand: ZoneDemand
 ) -> dict[str, int | None]:
     """Return the resources that a zone has too little of for a request, with what it has; None of what it doesn't list.
 
     `left`: what the zone has of a resource.
     """
     found: dict[str, int | None] = {}
-    for resource, amount in sorted(request.items()):
+    for resource, amount in request.items():
         has = left(resource)
-        shared = not demand.guaranteed and is_affine(resource)
-        if amount <= 0 or (has is not None and (shared or has >= amount)):
+        if amount <= 0 or (has is not None and (has >= amount or not demand.takes(resource))):
             continue
         if has is not None or not is_host_level(resource) or resource in topology.resources:
             found[resource] = has
     return found
 
 
-def _read(pod: PodInfo) -> Demand:
+def _read(pod: PodInfo) -> ZoneDemand:
     spec = pod.spec
     containers = [
         *[
-            Wanted(each.name, "sidecar" if each.restartPolicy == "Always" else "init", _requests(each))
+            ContainerDemand(each.name, "sidecar" if each.restartPolicy == "Always" else "init", _requests(each))
             for each in spec.initContainers or ()
         ],
-        *[Wanted(each.name, "app", _requests(each)) for each in spec.containers or ()],
+        *[ContainerDemand(each.name, "app", _requests(each)) for each in spec.containers or ()],
     ]
     first: Counter[str] = Counter()
     for wanted in containers:
@@ -130,7 +133,7 @@ def _read(pod: PodInfo) -> Demand:
         whole[name] = whole.get(name, 0) + amount
     quality = pod.qos_class
     devices = any(not is_native(name) for wanted in containers for name in wanted.amounts)
-    return Demand(quality == GUARANTEED, devices, quality != BEST_EFFORT or devices, tuple(containers), whole)
+    return ZoneDemand(quality == GUARANTEED, devices, quality != BEST_EFFORT or devices, tuple(containers), whole)
 
 
 def _requests(container: Any) -> Amounts:

@@ -36,7 +36,7 @@ class _Placement:
     containers: int = 0
 
 
-class Evictions:
+class ZoneEvictions:
     """Knows the zones of the containers on each node whose topology says so."""
 
     def __init__(self, cache: TopologyCache) -> None:

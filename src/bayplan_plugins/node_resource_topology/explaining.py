@@ -7,14 +7,14 @@ from collections.abc import Callable
 from bayplan.plugin import Details, NodeInfo, amount_text
 from bayplan_plugins.node_resource_topology.cache import DISCARD, TopologyCache
 from bayplan_plugins.node_resource_topology.columns import ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand, lacking
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand, lacking
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
 _SHOWN = 8
 """How many zones are told of a node."""
 
 
-def details(cache: TopologyCache, demand: Demand, node: NodeInfo) -> Details | None:
+def details(cache: TopologyCache, demand: ZoneDemand, node: NodeInfo) -> Details | None:
     """Say what each zone lacks, or why the topology of the node doesn't count."""
     name = node.name
     if not cache.fresh(name):
@@ -46,7 +46,7 @@ def _told(found: dict[str, int | None], request: Amounts, number: int) -> str:
     """Say what a zone lacks; "" if it lacks nothing."""
     each = [
         f"no {name}" if has is None else f"{amount_text(name, has)} of {amount_text(name, request[name])} {name}"
-        for name, has in found.items()
+        for name, has in sorted(found.items())
     ]
     return f"node-{number} has {', '.join(each)}" if each else ""
 

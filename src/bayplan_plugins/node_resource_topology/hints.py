@@ -6,14 +6,14 @@ from typing import Any
 
 from bayplan.plugin import Hint, PodInfo
 from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, PASSTHROUGH, TopologyCache
-from bayplan_plugins.node_resource_topology.demand import Demand, demand_of, lacking
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand, demand_of, lacking
 from bayplan_plugins.node_resource_topology.topologies import Topology, counted, read
 
 _FEW = 8
 """How many topologies are kept as they were read: one event asks for many pods."""
 
 
-class Hints:
+class ZoneHints:
     """The hints of one plugin. They change nothing."""
 
     def __init__(self, cache: TopologyCache) -> None:
@@ -62,7 +62,7 @@ class Hints:
         return known[1]
 
 
-def may_fit(topology: Topology, demand: Demand) -> bool:
+def may_fit(topology: Topology, demand: ZoneDemand) -> bool:
     """Return whether a pod may fit into the zones of a node, each container by itself."""
     if topology.problem or not topology.single:
         return True

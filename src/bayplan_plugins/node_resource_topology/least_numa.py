@@ -13,7 +13,7 @@ import numpy as np
 
 from bayplan.plugin import MAX_NODE_SCORE
 from bayplan_plugins.node_resource_topology.columns import NO_COST, Bool, Int64, ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
 _MOST_SETS = 4096
@@ -22,7 +22,7 @@ fit: with many zones there are too many sets."""
 
 
 @dataclass(slots=True)
-class Found:
+class NeededZones:
     """For each node: the zones that a request needs, as a mask (zones, nodes), and whether none are nearer."""
 
     zones: Bool
@@ -35,7 +35,7 @@ class Found:
         return count
 
 
-def scores(view: ZonesView, demand: Demand) -> Int64:
+def scores(view: ZonesView, demand: ZoneDemand) -> Int64:
     """Return the scores of nodes; 0 for those where the pod doesn't fit, or that aren't known."""
     total = np.zeros(len(view.nodes), dtype=np.int64)
     relevant = view.known & view.fresh
@@ -51,7 +51,7 @@ def scores(view: ZonesView, demand: Demand) -> Int64:
 class ZoneGroup:
     """Nodes with equally many zones."""
 
-    def __init__(self, view: ZonesView, zones: int, positions: Int64, demand: Demand) -> None:
+    def __init__(self, view: ZonesView, zones: int, positions: Int64, demand: ZoneDemand) -> None:
         self._zones = zones
         self._number = len(positions)
         self._most = view.most[positions]
@@ -86,9 +86,11 @@ class ZoneGroup:
             listed |= (self._has[resource] >= 0).any(axis=0)
         return listed
 
-    def least(self, request: Amounts, left: Bool) -> Found:
+    def least(self, request: Amounts, left: Bool) -> NeededZones:
         """Return the smallest sets of zones that have enough. `left`: the nodes to look at."""
-        found = Found(np.zeros((self._zones, self._number), dtype=np.bool_), np.zeros(self._number, dtype=np.bool_))
+        found = NeededZones(
+            np.zeros((self._zones, self._number), dtype=np.bool_), np.zeros(self._number, dtype=np.bool_)
+        )
         left, tried = left & self._enough(request, range(self._zones), listed=False), 0
         for size in range(1, self._zones + 1):
             sets = list(combinations(range(self._zones), size))
@@ -145,4 +147,5 @@ class ZoneGroup:
 def normalized(needed: Int64, nearest: Bool, most: Int64) -> Int64:
     """Return the scores of nodes where that many zones are needed. `most`: the most that the node can combine."""
     step = MAX_NODE_SCORE // most
-    return MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0)
+    scores: Int64 = np.maximum(MAX_NODE_SCORE - needed * step + np.where(nearest, step // 2, 0), 0)
+    return scores

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from importlib.resources import files
 from typing import Any, ClassVar
 
 import numpy as np
-import yaml
 
 from bayplan.plugin import (
     MAX_NODE_SCORE,
@@ -26,20 +24,24 @@ from bayplan.plugin import (
     Rejections,
     Status,
 )
-from bayplan_plugins.node_resource_topology import least_numa, strategies, zones
+from bayplan_plugins.definitions import definition
+from bayplan_plugins.node_resource_topology import least_numa, one_node, strategies, zones
 from bayplan_plugins.node_resource_topology.arguments import (
     ENABLED,
+    LEAST_ALLOCATED,
     LEAST_NUMA_NODES,
+    MOST_ALLOCATED,
     NodeResourceTopologyMatchArgs,
 )
 from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, PASSTHROUGH, CacheOf, TopologyCache
 from bayplan_plugins.node_resource_topology.columns import Int64, ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand, demand_of
-from bayplan_plugins.node_resource_topology.evictions import Evictions
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand, demand_of
+from bayplan_plugins.node_resource_topology.evictions import ZoneEvictions
 from bayplan_plugins.node_resource_topology.explaining import details
-from bayplan_plugins.node_resource_topology.hints import Hints
+from bayplan_plugins.node_resource_topology.hints import ZoneHints
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
+_SIMPLE = {MOST_ALLOCATED, LEAST_ALLOCATED}
 _DEFAULT_ARGUMENTS = NodeResourceTopologyMatchArgs()
 
 
@@ -62,16 +64,18 @@ class NodeResourceTopologyMatch(Plugin):
         self.cache.own(scheduler_name)
         self._evictions = None
         if args.preemptionMode == ENABLED and self.cache.kind == OVER_RESERVE:
-            self._evictions = Evictions(self.cache)
+            self._evictions = ZoneEvictions(self.cache)
         self._strategy = strategies.STRATEGIES.get(args.scoringStrategy.type)
         self._least_numa = args.scoringStrategy.type == LEAST_NUMA_NODES
+        self._of_one = args.scoringStrategy.type if args.scoringStrategy.type in _SIMPLE else None
+        """The strategy, if it has a form for one node."""
         self._weights = args.weights()
         self.reads_pods = self.cache.kind != PASSTHROUGH
 
     @classmethod
     def definitions(cls) -> Iterable[Mapping[str, Any]]:
         """Return the definition of NodeResourceTopologies."""
-        return (yaml.safe_load((files(__package__) / "definition.yaml").read_text(encoding="utf-8")),)
+        return (definition("noderesourcetopologies"),)
 
     # Filter
 
@@ -93,12 +97,20 @@ class NodeResourceTopologyMatch(Plugin):
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Reject one node."""
+        if node.changes is None:
+            topology, name = self.cache.topology(node.name), node.name
+            if not self.cache.fresh(name):
+                return zones.STATUSES[zones.STALE - 1]
+            if topology is None:
+                return None
+            code = one_node.rejection(topology, self.cache.left(name, topology), demand_of(pod), node)
+            return zones.STATUSES[code - 1] if code else None
         found = self.filter_nodes(cycle, pod, node.alone)
         code = 0 if found is None else found.index.item(0)
         return found.statuses[code - 1] if found is not None and code else None
 
     def _after_evictions(
-        self, evictions: Evictions, view: ZonesView, demand: Demand, found: Rejections | None
+        self, evictions: ZoneEvictions, view: ZonesView, demand: ZoneDemand, found: Rejections | None
     ) -> Rejections | None:
         """Look again at the nodes of a preemption, with what its victims would give back."""
         codes = np.zeros(len(view.nodes), dtype=np.int32) if found is None else found.index.copy()
@@ -136,7 +148,14 @@ class NodeResourceTopologyMatch(Plugin):
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Score one node."""
-        return self.score_nodes(cycle, pod, node.alone).item(0)
+        demand, name, topology = demand_of(pod), node.name, self.cache.topology(node.name)
+        if not demand.guaranteed:
+            return MAX_NODE_SCORE
+        if self._of_one is None or node.changes is not None:
+            return self.score_nodes(cycle, pod, node.alone).item(0)
+        if topology is None or not self.cache.fresh(name):
+            return 0
+        return one_node.score(topology, self.cache.left(name, topology), demand, self._of_one, self._weights)
 
     # What was placed here
 
@@ -157,7 +176,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register topologies, pods that leave or want less, and nodes that offer more."""
-        hints = Hints(self.cache)
+        hints = ZoneHints(self.cache)
         gone = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         yield EventHint(ClusterEvent("Pod", gone), hints.after_pod_change)
         yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), hints.after_node_change)

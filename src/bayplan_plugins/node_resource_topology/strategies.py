@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayplan.plugin import MAX_NODE_SCORE
 from bayplan_plugins.node_resource_topology.arguments import BALANCED_ALLOCATION, LEAST_ALLOCATED, MOST_ALLOCATED
 from bayplan_plugins.node_resource_topology.columns import Int64, ZonesView
-from bayplan_plugins.node_resource_topology.demand import Demand
+from bayplan_plugins.node_resource_topology.demand import ZoneDemand
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
 Weights = Mapping[str, int]
@@ -23,7 +23,7 @@ Strategy = Callable[[ZonesView, Amounts, Weights], Int64]
 _HIGHEST = 2**62
 
 
-def scores(view: ZonesView, demand: Demand, strategy: Strategy, weights: Weights) -> Int64:
+def scores(view: ZonesView, demand: ZoneDemand, strategy: Strategy, weights: Weights) -> Int64:
     """Return the scores of nodes; 0 for those whose kubelet doesn't need one zone, or that aren't known."""
     total = np.zeros(len(view.nodes), dtype=np.int64)
     relevant = view.known & view.single & view.fresh
@@ -62,7 +62,7 @@ def _weighted(view: ZonesView, request: Amounts, weights: Weights, score: Callab
         if has is None:
             continue
         fits = (has > 0) & (has >= amount)
-        each = score(_units(resource, amount), _all_units(resource, has))
+        each = score(units(resource, amount), _all_units(resource, has))
         total += np.where(fits, each, 0) * weight
     return total // max(weight_sum, 1)
 
@@ -75,8 +75,8 @@ def balanced_allocation(view: ZonesView, request: Amounts, weights: Weights) -> 
         has = view.available(resource)
         fraction = np.ones_like(fits, dtype=np.float64)
         if has is not None:
-            units = _all_units(resource, np.maximum(has, 0))
-            np.divide(_units(resource, amount), units, out=fraction, where=units > 0)
+            whole = _all_units(resource, np.maximum(has, 0))
+            np.divide(units(resource, amount), whole, out=fraction, where=whole > 0)
         fits &= fraction <= 1
         fractions.append(fraction)
     if len(fractions) < 2:
@@ -94,7 +94,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 
-def _units(resource: str, amount: int) -> int:
+def units(resource: str, amount: int) -> int:
     """Return an amount in whole units, rounded up, as upstream's scores count: 1500 millicores are 2."""
     return -(-amount // 1000) if resource == "cpu" else amount
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -115,8 +116,12 @@ def read(topology: Mapping[str, Any]) -> Topology:
 
 def counted(resources: Mapping[str, Any]) -> dict[str, int]:
     """Return the amounts of a resource list, rounded up. Raises InvalidQuantity."""
-    nanos = parse_amounts({name: str(amount) for name, amount in resources.items()})
-    return {name: -(-amount // (_MILLI if name == "cpu" else _UNIT)) for name, amount in nanos.items()}
+    return {name: _amount(str(amount), _MILLI if name == "cpu" else _UNIT) for name, amount in resources.items()}
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str, unit: int) -> int:
+    return -(-parse_amounts({"": text})[""] // unit)
 
 
 def number_of(name: str) -> int | None:

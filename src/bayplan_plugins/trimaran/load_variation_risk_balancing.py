@@ -79,7 +79,7 @@ class LoadVariationRiskBalancing(Plugin):
         await self._loads.run()
 
     def _scores(self, resource: str, requested: float, unit: float, nodes: Nodes) -> Floats:
-        capacity = nodes.allocatable(resource) * unit
+        capacity = nodes.allocatable(resource).astype(np.float64) * unit
         average = self._loads.column(f"{resource}_average", nodes) * capacity / 100
         deviation = self._loads.column(f"{resource}_deviation", nodes) * capacity / 100
         average, deviation = np.clip(average, 0, capacity), np.clip(deviation, 0, capacity)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayplan.plugin import CustomObject, Handle, NodeColumn, NodeInfo, Nodes
 from bayplan_plugins.trimaran.arguments import TrimaranArgs
-from bayplan_plugins.trimaran.sources import LoadReport, NodeLoad, Source, SourceError
+from bayplan_plugins.trimaran.sources import LoadReport, LoadSource, NodeLoad, SourceError
 
 log = logging.getLogger("bayplan.trimaran")
 
@@ -37,7 +36,7 @@ class Loads:
 
     def __init__(self, args: TrimaranArgs, handle: Handle) -> None:
         self._handle = handle
-        self._source = Source(args, handle)
+        self._source = LoadSource(args, handle)
         self._feed = handle.feed(LOAD_REPORTS, "LoadReport")
         self._read = -1
         self._nodes: dict[str, NodeLoad] = {}
@@ -59,15 +58,21 @@ class Loads:
         self._update()
         return self._columns[field].of(nodes)
 
+    def value(self, field: str, node: NodeInfo) -> float:
+        """Return a field of NodeLoad for one node."""
+        self._update()
+        return self._columns[field].at(node)
+
+    def knows(self, node: NodeInfo) -> bool:
+        """Return whether the source knows a node."""
+        self._update()
+        return node.name in self._nodes
+
     def known(self, nodes: Nodes) -> Bools:
         """Return which nodes the source knows."""
         self._update()
-        return self._known.of(nodes) != 0
-
-    def _report(self) -> CustomObject | None:
-        """The latest report. In a snapshot, its key may have a namespace."""
-        reports: Iterable[CustomObject] = self._feed.objects.values()
-        return next((report for report in reports if report.metadata.name == self._source.key), None)
+        known: Bools = self._known.of(nodes) != 0
+        return known
 
     def _column(self, field: str) -> NodeColumn[np.float64]:
         def value(node: NodeInfo) -> float:
@@ -82,8 +87,9 @@ class Loads:
         if self._read == self.version:
             return
         self._read = self.version
-        self._nodes, self.end = _content(self._report())
-        for column in (*self._columns.values(), self._known):
+        self._nodes, self.end = _content(self._feed.get(self._source.key))
+        self._known.again()
+        for column in self._columns.values():
             column.again()
 
     # The task
@@ -119,7 +125,7 @@ class Loads:
         self._tell_oddities(report)
 
     def _drop_old(self) -> None:
-        _, end = _content(self._report())
+        _, end = _content(self._feed.get(self._source.key))
         if end and self._now() - end > OLD:
             self._feed.remove(self._source.key)
             log.warning(
@@ -133,7 +139,7 @@ class Loads:
         if self._failed:
             return
         self._failed = True
-        known = self._report() is not None
+        known = self._feed.get(self._source.key) is not None
         effect = f"its last ones count until they are {OLD} s old" if known else "plugins have no opinion without them"
         log.warning("%s reports no loads of nodes: %s; %s", self._source.name, reason, effect)
 

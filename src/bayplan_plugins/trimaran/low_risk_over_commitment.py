@@ -5,6 +5,7 @@ Mirrors pkg/trimaran/lowriskovercommitment/lowriskovercommitment.go of scheduler
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
@@ -16,7 +17,14 @@ from bayplan_plugins.go_arithmetic import Floats, Scores, rounded
 from bayplan_plugins.trimaran.arguments import TrimaranArgs
 from bayplan_plugins.trimaran.loads import PERMISSIONS, shared_loads
 from bayplan_plugins.trimaran.requests import demand
-from bayplan_plugins.trimaran.statistics import MEBI, beta_probability, fitted, max_variance, mean_and_deviation
+from bayplan_plugins.trimaran.statistics import (
+    MEBI,
+    beta_probability,
+    beta_probability_at,
+    fitted,
+    max_variance,
+    mean_and_deviation,
+)
 
 _WEIGHT = 0.5
 _MOST_VARIANCE = 0.99
@@ -103,6 +111,35 @@ class LowRiskOverCommitment(Plugin):
         risk = np.maximum(risk, self._risk("memory", ours, MEBI, nodes))
         return np.where(self._loads.known(nodes), rounded((1 - risk) * MAX_NODE_SCORE), 0)
 
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Score one node: as `score_nodes`."""
+        wanted = demand(pod)
+        if not any(wanted) or not self._loads.knows(node):
+            return 0
+        cpu, memory, cpu_limit, memory_limit = (column.at(node) for column in self._sums)
+        there = (
+            ("cpu", cpu, cpu_limit, wanted.cpu, wanted.cpu_limit),
+            ("memory", memory, memory_limit, wanted.memory, wanted.memory_limit),
+        )
+        return math.floor((1 - max(self._risk_at(node, *each) for each in there)) * MAX_NODE_SCORE + 0.5)
+
+    def _risk_at(
+        self, node: NodeInfo, resource: str, request: float, limit: float, more: int, more_limit: int
+    ) -> float:
+        """The risk of a resource on one node: as `risk`."""
+        capacity, weight = node.allocatable_of(resource), self._weights[resource]
+        total, most = min(request + more, capacity), limit + more_limit
+        limit_risk = (most - capacity) / (most - total) if most > capacity else 0.0
+        average = self._loads.value(f"{resource}_average", node)
+        load_risk = 0.0
+        if capacity > 0 and not math.isnan(average):
+            mean = min(max(average / 100, 0.0), 1.0)
+            spread = min(max(self._loads.value(f"{resource}_deviation", node) / 100, 0.0), 1.0) * self._smoothing
+            spread = min(spread, math.sqrt(mean * (1 - mean) * _MOST_VARIANCE))
+            before = min(request, capacity)
+            load_risk = 1 - _below(mean, spread, before / capacity, limit / capacity)
+        return min(max(weight * limit_risk + (1 - weight) * load_risk, 0.0), 1.0)
+
     async def background(self) -> None:
         """Keep the loads up to date."""
         await self._loads.run()
@@ -123,6 +160,25 @@ class LowRiskOverCommitment(Plugin):
         load_risk = np.where(measured, commitment.load_risk(mean, spread), 0.0)
         weight = self._weights[resource]
         return np.clip(weight * commitment.limit_risk() + (1 - weight) * load_risk, 0, 1)
+
+
+def _below(mean: float, spread: float, requested: float, limited: float) -> float:
+    """The probability of a load up to what is requested, if it is no more than the limits: all are fractions."""
+    if requested <= limited < 1 and limited == 0:
+        return 1.0
+    if mean == 0 or spread == 0:
+        return float(mean == 0 or mean <= requested)
+    variance = spread**2 + mean**2 - mean * mean
+    if not 0 < variance < mean * (1 - mean):
+        return 0.0
+    scale = max(mean * (1 - mean) / variance - 1, 5e-324)
+    alpha, beta = mean * scale, (1 - mean) * scale
+    below = beta_probability_at(min(max(requested, 0.0), 1.0), alpha, beta)
+    if requested <= limited < 1:
+        within = below if limited == requested else beta_probability_at(limited, alpha, beta)
+        if within > 0:
+            return min(max(below / within, 0.0), 1.0)
+    return below
 
 
 def _sum_of(index: int) -> Callable[[NodeInfo], int]:

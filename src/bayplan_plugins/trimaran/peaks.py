@@ -113,7 +113,8 @@ class Peaks(Plugin):
         with np.errstate(over="ignore", invalid="ignore"):
             growth = k1 * (np.exp(k2 * predicted) - np.exp(k2 * load)) * _SCALE
         growth = np.where(np.isnan(load) | (predicted > 100), 0.0, growth)
-        return np.clip(np.nan_to_num(growth), -_LARGEST, _LARGEST).astype(np.int64)
+        found: Scores = np.clip(np.nan_to_num(growth), -_LARGEST, _LARGEST).astype(np.int64)
+        return found
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Turn the scores around: the lowest becomes 100."""
@@ -123,7 +124,8 @@ class Peaks(Plugin):
         if not span:
             return np.full_like(scores, MAX_NODE_SCORE)
         share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span)
-        return MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        turned: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        return turned
 
     async def background(self) -> None:
         """Keep the loads up to date."""

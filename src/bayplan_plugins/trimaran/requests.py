@@ -13,7 +13,7 @@ from bayplan.plugin import PodInfo, amounts_of
 _DEMAND = (__name__, "demand")
 
 
-class Demand(NamedTuple):
+class PodAmounts(NamedTuple):
     """Millicores and bytes that a pod requests, and those that it may use: its limits, but no less than it requests."""
 
     cpu: int
@@ -22,7 +22,7 @@ class Demand(NamedTuple):
     memory_limit: int
 
 
-def demand(pod: PodInfo) -> Demand:
+def demand(pod: PodInfo) -> PodAmounts:
     """Return the demand of a pod."""
     return pod.of_spec(_DEMAND, _demand)
 
@@ -32,10 +32,10 @@ def overhead_of(pod: PodInfo) -> Mapping[str, int]:
     return amounts_of(pod.spec.overhead or {})
 
 
-def _demand(pod: PodInfo) -> Demand:
+def _demand(pod: PodInfo) -> PodAmounts:
     cpu, memory = _effective(pod, "requests")
     cpu_limit, memory_limit = _effective(pod, "limits")
-    return Demand(cpu, memory, max(cpu, cpu_limit), max(memory, memory_limit))
+    return PodAmounts(cpu, memory, max(cpu, cpu_limit), max(memory, memory_limit))
 
 
 def _effective(pod: PodInfo, field: str) -> tuple[int, int]:

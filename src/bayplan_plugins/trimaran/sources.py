@@ -76,7 +76,7 @@ class LoadReport(msgspec.Struct, frozen=True):
     invalid: tuple[int, str] = (0, "")
 
 
-class Source:
+class LoadSource:
     """A source of loads, as the arguments of a plugin name it. `name`: for messages; `key`: for objects."""
 
     def __init__(self, args: TrimaranArgs, handle: Handle) -> None:

@@ -6,6 +6,8 @@ it calls. All functions take arrays.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bayplan_plugins.go_arithmetic import Floats
@@ -14,7 +16,7 @@ MEBI = 1 / 1024 / 1024
 """Upstream counts memory in MiB."""
 _TINY = 1e-300
 _STEPS = 5000
-_ENOUGH = 1e-15
+_ENOUGH = 1e-10
 _SHIFT = 8
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
@@ -60,6 +62,32 @@ def beta_probability(x: Floats, alpha: Floats, beta: Floats) -> Floats:
         found = np.where(above, 1 - found, found)
         result[inside] = np.where((found >= 0) & (found <= 1), found, np.clip(np.nan_to_num(found), 0, 1))
     return result
+
+
+def beta_probability_at(x: float, alpha: float, beta: float) -> float:
+    """Return `beta_probability` of single numbers, which takes a tenth of the time."""
+    if not (alpha > 0 and beta > 0 and 0 < x < 1):
+        return float(alpha > 0 and beta > 0 and x == 1)
+    above = x > (alpha + 1) / (alpha + beta + 2)
+    if above:
+        x, alpha, beta = 1 - x, beta, alpha
+    both = alpha + beta
+    front = alpha * math.log(x) + beta * math.log1p(-x) - math.lgamma(alpha) - math.lgamma(beta) + math.lgamma(both)
+    c, d = 1.0, 1 / (1 - both * x / (alpha + 1) or _TINY)
+    result = d
+    for step in range(1, _STEPS):
+        place = alpha + 2 * step
+        even = step * (beta - step) * x / ((place - 1) * place)
+        d, c = 1 / (1 + even * d or _TINY), 1 + even / c or _TINY
+        odd = -(alpha + step) * (both + step) * x / (place * (place + 1))
+        last = c * d
+        d, c = 1 / (1 + odd * d or _TINY), 1 + odd / c or _TINY
+        change = c * d
+        result *= last * change
+        if abs(change - 1) < _ENOUGH:
+            break
+    found = math.exp(front) * result / alpha
+    return min(max(1 - found if above else found, 0.0), 1.0)
 
 
 def _fraction(x: Floats, alpha: Floats, beta: Floats) -> Floats:

@@ -104,6 +104,23 @@ class TargetLoadPacking(Plugin):
         scores = np.clip(rounded(np.nan_to_num(packed)), 0, MAX_NODE_SCORE)
         return np.where(np.isnan(load) | (predicted > 100), 0, scores)
 
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Score one node: as `score_nodes`."""
+        load, capacity, target = self._loads.value("cpu", node), self._capacity.at(node), self._target
+        if self._loads.end != self._end:
+            self._measured(self._end, self._loads.end)
+        if math.isnan(load):
+            return 0
+        used = load / 100 * capacity + self._usage(pod) + self._unmeasured.at(node)
+        predicted = 100 * used / capacity if capacity else 0.0
+        if predicted > 100:
+            return 0
+        if predicted > target:
+            packed = target * (100 - predicted) / (100 - target)
+        else:
+            packed = (100 - target) * predicted / target + target
+        return min(max(math.floor(packed + 0.5), 0), MAX_NODE_SCORE)
+
     async def background(self) -> None:
         """Keep the loads up to date."""
         await self._loads.run()

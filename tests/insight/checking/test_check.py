@@ -69,7 +69,7 @@ def test_existing_workload_is_rolled_out():
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2"
     found = checked(changed, snapshot=snapshot.but(change=running)).findings
     assert [(each.rule, each.object) for each in found] == [("rollout-stuck", "deployment shop/web")]
-    assert "the rollout gets stuck: 0 of 3 new pods would be placed" in found[0].message
+    assert "the rollout of deployment shop/web gets stuck: 0 of 3 new pods would be placed" in found[0].message
 
 
 def test_spread_after_the_next_rollout():

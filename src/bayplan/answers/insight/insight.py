@@ -173,10 +173,7 @@ class Insight(AskedWorld):
         shown: int = 20,
         progress: Progress = silent,
     ) -> Check:
-        """Return what is wrong with objects (documents) before they are applied. Raises QuestionError.
-
-        `fail_on`: from which level of findings on the check fails: `error`, `warning` or `note`.
-        """
+        """Return what is wrong with objects (documents). It fails from level `fail_on` on. Raises QuestionError."""
         return check.check(self, objects, fail_on=fail_on, shown=shown, progress=progress)
 
     def what_if(
@@ -197,8 +194,7 @@ class Insight(AskedWorld):
         """
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
-        asked = changes or edits.Changes()
-        args = self.world, other, self.snapshot, asked, self.seed, self.limits, price_of
+        args = self.world, other, self.snapshot, changes or edits.Changes(), self.seed, self.limits, price_of
         return requests_trials.ChangesQuestion(*args).answer(shown, progress)
 
     def balance(

@@ -96,7 +96,7 @@ class ShadowFollower:
 
         Credentials that the server refuses are used again, or read again, until it accepts them.
         """
-        watched = self.shadow.world.handle.watched
+        watched = self.shadow.world.handle.served
         kinds = dict.fromkeys((*REQUIRED, *sorted(watched, key=lambda kind: kind.resource)))
         self._follows = [_Follow(self._client, self, kind, self._clock.monotonic) for kind in kinds]
         self._denied = asyncio.get_running_loop().create_future()

@@ -63,6 +63,11 @@ class OfflineHandle(StateHandle):
         self.watched.add(feed.kind)
         return feed
 
+    @property
+    def served(self) -> set[Kind]:
+        """The `watched` kinds that an API server may have: all but those of feeds."""
+        return self.watched - self.feeds.keys()
+
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """Call `done` once: nothing changes while a plugin waits."""
         return done()

@@ -13,6 +13,7 @@ The objects may come before their nodes, and rows are reused: it knows what to w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Generic, TypeVar, cast
 
 import numpy as np
@@ -70,7 +71,7 @@ class NodeColumn(Generic[N]):
     def _update(self, table: NodeTable) -> None:
         rows: Iterable[int] = self._changes.take(table)
         if self._again is not None:
-            chosen = np.flatnonzero(self._again(self._values[: table.size])).tolist()
+            chosen: list[int] = np.flatnonzero(self._again(self._values[: table.size])).tolist()
             rows, self._again = {*rows, *chosen}, None
         elif self._changes.only_pods and not self._reads_pods:
             return
@@ -110,7 +111,10 @@ class NodeColumns:
         self._stale.add(name)
 
     def rows(self, nodes: Nodes) -> slice | Rows:
-        """Bring the arrays up to date. Returns the index of some nodes in their last axis."""
+        """Bring the arrays up to date. Returns the index of some nodes in their last axis.
+
+        Call it before you look at the arrays: it may replace them.
+        """
         table = self._table
         if self._capacity < table.capacity:
             self._resize(table.capacity)
@@ -130,13 +134,25 @@ def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
 
     The numbers are kept up to date for labels that are asked for again and again.
     """
-    requirements = tuple(Requirement.of(key, "=", (value,)) for key, value in sorted(labels.items()))
-    selector = PodSelector(None, LabelSelector(requirements))
+    selector = _selector(tuple(sorted(labels.items())))
     counts = nodes.table.group((selector,)).counts.dense(nodes.table.size)[nodes.rows]
     if nodes.changes:
         counts = counts + nodes.counted(lambda pods: [int(selector.matches(pod)) for pod in pods])
     counts.setflags(write=False)
     return counts
+
+
+def pods_with_at(labels: Mapping[str, str], node: NodeInfo) -> int:
+    """Return `pods_with` of one node."""
+    if node.among.changes:
+        return int(pods_with(labels, node.alone)[0])
+    selector = _selector(tuple(sorted(labels.items())))
+    return node.among.table.group((selector,)).counts.at(node.among.row(node.position))
+
+
+@lru_cache(maxsize=4096)
+def _selector(labels: tuple[tuple[str, str], ...]) -> PodSelector:
+    return PodSelector(None, LabelSelector(tuple([Requirement.of(key, "=", (value,)) for key, value in labels])))
 
 
 def _all(values: NDArray[N]) -> Bool:

@@ -287,6 +287,11 @@ class NodeInfo:
         self.name = nodes.table.names[self._row]
 
     @property
+    def changes(self) -> PodChanges | None:
+        """The what-if of the node; None if there is none."""
+        return self._changes
+
+    @property
     def alone(self) -> Nodes:
         """The selection of this node, with its what-if."""
         return self._nodes.at(np.array([self._position]))

@@ -33,6 +33,11 @@ class Feed:
         self.sink: FeedSink | None = None
         """What puts go through; None where no scheduler runs."""
 
+    def get(self, name: str) -> CustomObject | None:
+        """Return the object with this name. In a snapshot, its key may have a namespace."""
+        found: CustomObject | None = self.objects.get(name) or self.objects.get(f"default/{name}")
+        return found
+
     def put(self, name: str, content: dict[str, object]) -> None:
         """Replace the object with this name. It has `content`, which must be JSON, and metadata."""
         head = {"apiVersion": self.kind.api_version, "kind": self._name, "metadata": {"name": name, "uid": name}}

@@ -147,12 +147,13 @@ class Profile:
     def events(self) -> dict[str, tuple[EventHint, ...]]:
         """Return the registered events by plugin name, for the plugins that can reject pods."""
         rejecting = {id(plugin): plugin for point in REJECTING for plugin in self.at(point)}.values()
-        return {
+        own: dict[str, tuple[EventHint, ...]] = {
             plugin.name: tuple(plugin.events())
             if implements(plugin, interface.EnqueueExtensions)
             else (EventHint(ALL_EVENTS),)
             for plugin in rejecting
-        } | self.hints
+        }
+        return {**own, **self.hints}
 
     def resizes(self, pod: PodInfo) -> bool:
         """Whether an attempt of the pod is only about room for its resize: it has a node, which deferred the resize."""

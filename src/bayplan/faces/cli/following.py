@@ -145,4 +145,4 @@ async def followed_source(followed: Followed, insight: Insight, stack: AsyncExit
         return sources.FileSource(snapshot, None if source.path == "-" else source.path)
     client = await stack.enter_async_context(connection.connect(source.kubeconfig, source.context))
     await check_readable(client, kinds.NODE)
-    return sources.ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.watched)
+    return sources.ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.served)

@@ -44,7 +44,7 @@ def rules(configuration: KubeSchedulerConfiguration | None, *, alone: bool) -> l
     if not alone:
         return [*_reading(_READ), _ANSWERS]
     every = (World(configuration, (), with_gangs(gates_of(version))) for version in VERSIONS)
-    kinds = dict.fromkeys((*_READ, *(kind for each in every for kind in each.handle.watched)))
+    kinds = dict.fromkeys((*_READ, *(kind for each in every for kind in each.handle.served)))
     return [*_reading(kinds), _ANSWERS, *_ALONE]
 
 

@@ -43,7 +43,7 @@ def collect_shadow(
         found.arguments.insert(0, f"--config={FOLDER}/{CONFIGURATION_FILE}")
     found.arguments += [f"--scheduler-name={name}" for name in names]
     every = [World(configuration, loaded or (), with_gangs(gates_of(version))) for version in VERSIONS]
-    return found, list(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
+    return found, list(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.served))))
 
 
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:

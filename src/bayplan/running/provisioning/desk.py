@@ -133,10 +133,7 @@ class Desk:
         return checkpoints.recorded(self._bookings.values(), self._later)
 
     def restore(self, data: bytes) -> None:
-        """Take up what a checkpoint has, in place of `open`. Call it once objects and pods on nodes are there.
-
-        Raises ValueError.
-        """
+        """Take up a checkpoint, once objects and pods on nodes are there; in place of `open`. Raises ValueError."""
         found, later = checkpoints.restored(data, self._read)
         self._bookings.update(found)
         self._later = dict.fromkeys(later)

@@ -133,7 +133,7 @@ class AskWhen(ForeseeingQuestion, frozen=True, kw_only=True):
         """Ask `Insight.when`."""
         if bool(self.what) is (self.objects is not None):
             raise QuestionError("expected a pod, a workload such as job/train, or objects: one of them")
-        what = self.what if "/" in self.what else pod_key(self.what, self.namespace)
+        what = self.what if "/" in self.what or not self.what else pod_key(self.what, self.namespace)
         return insight.when(
             what,
             self.objects,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, Quest
 from bayplan.answers.insight.checking import forms
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects, by_level
 from bayplan.answers.insight.checking.mistakes import mistakes
-from bayplan.answers.insight.checking.placing import FIRST_OLD, accepted, found_by_fit, with_nodes, without_node
+from bayplan.answers.insight.checking.placing import FIRST_OLD, Around, accepted, found_by_fit, with_nodes
 from bayplan.answers.insight.checking.rollouts import restarted, tried
 from bayplan.answers.insight.checking.rules import ERROR, LEVELS
 from bayplan.answers.insight.json_values import fields_of
@@ -207,15 +207,21 @@ class _Checking:
         after.seed += 1  # what is made of templates next gets other names and uids
         created = after.snapshot
         after.move(with_nodes(created, self._fit))
-        homeless: Collection[str] = ()
-        if any(pod.victims for pod in self._fit.pods):
-            homeless = without_node(self._asked.what_if(changes, progress=self._progress))
-        yield from found_by_fit(self._fit, self._given, homeless, lambda owner: self._helped(after, owner))
+        yield from found_by_fit(self._fit, self._given, self._around(changes), lambda owner: self._helped(after, owner))
         self._progress("likely mistakes")
         yield from mistakes(after.world, after.snapshot, self._given)
         after.move(created)  # each try of a restart places the pods anew
         yield from self._restarts(after)
         yield from self._upgrade(after)
+
+    def _around(self, changes: Changes) -> Around:
+        """What else the apply leads to: asked only if it may be more than fit says."""
+        known = self._asked.snapshot
+        missing = (self._owner(pod.pod) for pod in self._fit.pods if not _placed(pod.outcome))
+        rolled_out = any(owner is not None and owner.key in known.of_kind(owner.kind) for owner in missing)
+        if not rolled_out and not any(pod.victims for pod in self._fit.pods):
+            return Around()
+        return Around.of(self._asked.what_if(changes, progress=self._progress))
 
     def _restarts(self, after: Asked) -> Iterator[Finding]:
         """What the next rollouts would lead to, of workloads whose pods are all placed now."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.answers.insight.answers import first_line, listed, plural
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
 from bayplan.answers.insight.questions.fit import REFUSED, Fit, PodFit
+from bayplan.answers.insight.questions.rolling_out import RolledOut
 from bayplan.answers.insight.questions.what_if import WhatIf
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.results import Fate
@@ -19,11 +21,24 @@ Helped = Callable[[Given], str]
 """A change that lets the pending pods of an object be placed, as it was tried; "" if none was found."""
 
 _QUOTA = "exceeded quota"
-_WAITS = "not created: the rollout of "
 
 
-def found_by_fit(fit: Fit, given: GivenObjects, homeless: Collection[str], helped: Helped) -> Iterator[Finding]:
-    """Yield the findings of an answer of fit about the objects. `homeless`: the pods that would lose their node."""
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What else an apply leads to. `homeless`: pods that lose their node. `stuck`: rollouts, by workload."""
+
+    homeless: Collection[str] = ()
+    stuck: Mapping[str, RolledOut] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: WhatIf) -> Around:
+        """What an answer of what-if says of it."""
+        homeless = {each.pod for each in found.pods if each.states in {("placed", "pending"), ("placed", "absent")}}
+        return cls(homeless, {each.workload: each for each in found.rollouts if each.stuck})
+
+
+def found_by_fit(fit: Fit, given: GivenObjects, around: Around, helped: Helped) -> Iterator[Finding]:
+    """Yield the findings of an answer of fit about the objects."""
     for former, latter in given.twice:
         message = f"it is given again{f' in {latter.file}:{latter.line}' if latter.file else ''}, which counts"
         yield former.finding("given-twice", message, "keep one of them, or check one environment at a time")
@@ -33,10 +48,10 @@ def found_by_fit(fit: Fit, given: GivenObjects, homeless: Collection[str], helpe
         yield _not_decided(name, given)
     missing = [pod for pod in fit.pods if pod.outcome in {Fate.PENDING.value, REFUSED}]
     for owner, pods in _by_owner(missing, given):
-        yield from _missing(owner, pods, fit, helped)
+        yield from _missing(owner, pods, fit, around, helped)
     for owner, pods in _by_owner([pod for pod in fit.pods if pod.victims], given):
         victims = list(dict.fromkeys(victim for pod in pods for victim in pod.victims))
-        lost = [victim for victim in victims if victim in homeless]
+        lost = [victim for victim in victims if victim in around.homeless]
         after = f"; no other node would take {listed(lost)}" if lost else "; other nodes would take them"
         yield owner.finding(
             "evicts",
@@ -57,11 +72,6 @@ def accepted(given: GivenObjects, fit: Fit) -> Iterator[Mapping[str, Any]]:
             yield document
         elif "replicas" in document["spec"]:
             yield {**document, "spec": {**document["spec"], "replicas": 0}}
-
-
-def without_node(found: WhatIf) -> Collection[str]:
-    """Return the pods that have a node, and would have none after changes."""
-    return {each.pod for each in found.pods if each.states in {("placed", "pending"), ("placed", "absent")}}
 
 
 def with_nodes(snapshot: Snapshot, fit: Fit) -> Snapshot:
@@ -98,7 +108,7 @@ def _by_owner(pods: Sequence[PodFit], given: GivenObjects) -> Iterator[tuple[Giv
     yield from grouped(pairs).items()
 
 
-def _missing(owner: Given, pods: Sequence[PodFit], fit: Fit, helped: Helped) -> Iterator[Finding]:
+def _missing(owner: Given, pods: Sequence[PodFit], fit: Fit, around: Around, helped: Helped) -> Iterator[Finding]:
     """Pods of an object that aren't created, or stay pending."""
     refused = [pod for pod in pods if pod.outcome == REFUSED]
     if refused:
@@ -110,15 +120,12 @@ def _missing(owner: Given, pods: Sequence[PodFit], fit: Fit, helped: Helped) -> 
     pending = [pod for pod in pods if pod.outcome != REFUSED]
     if not pending:
         return
-    created = [pod for pod in pending if not pod.message.startswith(_WAITS)]
-    first = next(iter((*created, *pending)))
+    if owner.title in around.stuck:
+        yield owner.finding("rollout-stuck", str(around.stuck[owner.title]), helped(owner) or FIRST_OLD)
+        return
     total = sum(pod.pod.startswith(f"{owner.key}-") or pod.pod == owner.key for pod in fit.pods)
-    if len(created) < len(pending):
-        message = f"the rollout gets stuck: {total - len(pending)} of {plural(total, 'new pod')} would be placed"
-        yield owner.finding("rollout-stuck", f"{message}; {first.message}", helped(owner) or FIRST_OLD)
-    else:
-        message = f"{len(pending)} of {plural(total, 'pod')} would stay pending: {first.message}"
-        yield owner.finding("pending", message, helped(owner) or _NODES)
+    message = f"{len(pending)} of {plural(total, 'pod')} would stay pending: {pending[0].message}"
+    yield owner.finding("pending", message, helped(owner) or _NODES)
 
 
 FIRST_OLD = "let an old pod go before each new one comes: set maxSurge to 0 and maxUnavailable to 1"

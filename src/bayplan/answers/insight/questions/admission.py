@@ -32,6 +32,8 @@ from bayplan.core.cluster.pod_info import PodInfo
 _RUNS = 39
 NOT_FORESEEN = StartTimes(None, None, None)
 Usage = Mapping[FlavorResource, int]
+_Wanted = tuple[str, Mapping[str, int]]
+"""A workload that waits, and what it requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class _Quotas:
             node.taken.subtract(held.usage)
         return node is not None
 
-    def admit(self, waiting: list[tuple[str, Mapping[str, int]]], own: str) -> bool:
+    def admit(self, waiting: list[_Wanted], own: str) -> bool:
         """Admit the first of those that wait, as far as there is quota, and drop them. Returns whether `own` is."""
         for each in list(waiting):
             usage = self._assigned(each[1])
@@ -205,7 +207,9 @@ class AdmissionForecast:
         self._queue = self._objects.waits_in(workload)
         self._held = list(self._held_by(pods)) if self._queue else []
         before = place_in_queue(self._objects, workload, self._queue) if self._queue else []
-        self._waiting = [("/".join(name_of(each)), requested(each.get("spec") or {})) for each in (*before, workload)]
+        self._waiting: list[_Wanted] = [
+            ("/".join(name_of(each)), requested(each.get("spec") or {})) for each in (*before, workload)
+        ]
 
     def _held_by(self, pods: Iterable[PodInfo]) -> Iterator[_Held]:
         of: defaultdict[str, list[PodInfo]] = defaultdict(list)

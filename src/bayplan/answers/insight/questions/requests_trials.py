@@ -87,10 +87,8 @@ class ChangesQuestion:
                 lacks = placed_since(pending_of(states), before.pending)
                 if not lacks:
                     break
-                matches = frozenset(lacks).__contains__
-                found = scale_up(
-                    self.other, matches=lambda pod, m=matches: m(pod.key), limits=limits, progress=progress
-                )
+                matches = partial(_is_one_of, frozenset(lacks))
+                found = scale_up(self.other, matches=matches, limits=limits, progress=progress)
             if found.interrupted:
                 raise Stopped
             if not found.enough:

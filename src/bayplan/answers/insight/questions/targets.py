@@ -18,9 +18,11 @@ from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.answers.snapshots.documents import identify
 from bayplan.core.api.coscheduling import POD_GROUP_LABEL
-from bayplan.core.api.kinds import POD, POD_GROUP, WORKLOAD, Kind, custom_kind
-from bayplan.core.api.pod_groups import POD_GROUPS
+from bayplan.core.api.kinds import COMPOSITE_POD_GROUP, POD, POD_GROUP, WORKLOAD, Kind, custom_kind
+from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 from bayplan.core.api.times import rfc3339
+from bayplan.core.cluster.group_trees import GroupTrees
+from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_groups import pod_group_of
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion.expansion import Expansion
@@ -73,8 +75,9 @@ def _members(world: World, snapshot: Snapshot, kind_name: str, namespace: str, n
     """
     pods: Pods = world.state.objects[POD]
     kind, key = kind_of_target(kind_name), f"{namespace}/{name}"
-    if kind in {POD_GROUP, WORKLOAD}:
+    if kind in {POD_GROUP, COMPOSITE_POD_GROUP, WORKLOAD}:
         groups = {key} if kind is POD_GROUP else set(_groups_of_workload(snapshot, namespace, name))
+        groups = _groups_in(world, key) if kind is COMPOSITE_POD_GROUP else groups
         queued = pods_of_workload(snapshot, key, pods.values()) if kind is WORKLOAD else []
         found = sorted([*queued, *(pod for pod in pods.values() if _group_of(pod) in groups)], key=lambda pod: pod.key)
         hint = ""
@@ -82,7 +85,7 @@ def _members(world: World, snapshot: Snapshot, kind_name: str, namespace: str, n
         found = owned_by(snapshot, pods, kind, namespace, name)
         hint = others_called(snapshot, pods, kind, namespace, name)
     else:
-        kinds = ", ".join(each.singular for each in (*WORKLOADS, POD_GROUP, WORKLOAD))
+        kinds = ", ".join(each.singular for each in (*WORKLOADS, POD_GROUP, COMPOSITE_POD_GROUP, WORKLOAD))
         raise QuestionError(f"{kind_name}/{name}: expected a pod, or one of {kinds}")
     if not found and admission_asked(snapshot, f"{kind_name}/{key}", namespace, ()) is None:
         raise QuestionError(f"there is no {kind.singular} {key} with pods in {snapshot.title}{hint}")
@@ -133,7 +136,18 @@ def _groups_of_workload(snapshot: Snapshot, namespace: str, name: str) -> Iterat
                 yield key
 
 
+def _groups_in(world: World, composite: str) -> set[str]:
+    """Return the keys of the PodGroups below a CompositePodGroup, at any level."""
+    copies = []
+    for kind in (POD_GROUPS, COMPOSITES):
+        copies.append(ObjectStore())
+        for key, group in world.state.objects[custom_kind(kind)].items():
+            copies[-1].set(key, group)
+    trees = GroupTrees(*copies)
+    return {key for key in trees.pod_groups if composite in trees.path(key).above}
+
+
 def kind_of_target(name: str) -> Kind | None:
     """Return the kind of what may be asked about that is called so; None if there is none."""
-    versioned = (POD_GROUP, WORKLOAD)
+    versioned = (POD_GROUP, COMPOSITE_POD_GROUP, WORKLOAD)
     return kind_called(name) or next((kind for kind in versioned if name in {kind.singular, kind.plural}), None)

@@ -161,13 +161,14 @@ class NodeResourcesFit(Plugin):
 
     def room_for(self, pod: PodInfo, nodes: Nodes) -> Int64:
         """How many more pods like this one each node has resources for."""
-        room = nodes.allowed_pods - nodes.pod_count
+        room: Int64 = nodes.allowed_pods - nodes.pod_count
         for name, amount in fit_request(pod).items():
             if amount and not self._ignores(name):
                 has = nodes.allocatable(name)
                 left = np.minimum(room, (has - nodes.requested(name)) // amount)
                 room = np.where(has > 0, left, room) if self.may_be_devices(name) else left
-        return np.maximum(room, 0)
+        at_least_none: Int64 = np.maximum(room, 0)
+        return at_least_none
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""

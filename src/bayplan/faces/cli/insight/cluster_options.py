@@ -392,7 +392,7 @@ def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[E
     if configuration is None and not plugins:
         return ()
 
-    return world.World(configuration, plugins).handle.watched
+    return world.World(configuration, plugins).handle.served
 
 
 def _selector(text: str | None) -> LabelSelector | None:
