@@ -117,6 +117,11 @@ def _in_repository(page: str, target: str) -> str | None:
     return path if not path.startswith("..") and (ROOT / path).exists() else None
 
 
+def _page_of(path: str) -> str:
+    """The page of a file of the repository. MkDocs leaves out what begins with a dot."""
+    return f"{FILES}/{'/'.join(part.lstrip('.') for part in path.split('/'))}.md"
+
+
 def _add(files: Files, config: MkDocsConfig, path: Path, known: set[str]) -> None:
     """Add a page for a file, or for a folder with all that is in it."""
     name = path.relative_to(ROOT).as_posix()
@@ -139,7 +144,7 @@ def _add(files: Files, config: MkDocsConfig, path: Path, known: set[str]) -> Non
             text = f"{text[:SHOWN]}\n... ({len(text):,} characters)"
         fence = "`" * (3 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
         content = f"{head}# {name}\n\n{fence}{LANGUAGES.get(path.suffix, 'text')}\n{text.rstrip()}\n{fence}\n"
-    files.append(File.generated(config, f"{FILES}/{name}.md", content=content))
+    files.append(File.generated(config, _page_of(name), content=content))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -152,7 +157,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         path = _in_repository(page.file.src_uri, match[2])
         if path is None:
             return match[0]
-        shown = PAGES.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else f"{FILES}/{path}.md")
+        shown = PAGES.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else _page_of(path))
         here = posixpath.dirname(page.file.src_uri)
         return f"{match[1]}{posixpath.relpath(shown, here or '.')}{match[3] or ''}{match[4]}"
 

@@ -58,9 +58,10 @@ def _(Path, bayplan, subprocess, sys, tempfile):
         placed = 0
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as scheduler:
             for line in scheduler.stderr:
-                placed += "/report-" in line and " bound to " in line
-                if placed >= reports:
-                    scheduler.terminate()
+                bound = "/report-" in line and " bound to " in line
+                placed += bound
+                if bound and placed == reports:
+                    scheduler.terminate()  # once: a second signal would end it before the recording is written
         bayplan("cluster", "--stop", "--kubeconfig", kubeconfig)
         return night
 
