@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import click
 import yaml
+from tools.archives import unpack
 from tools.images.archive import read_image
 from tools.problems import Problem, output
 from tools.releases import krew
@@ -113,11 +114,7 @@ def check_sources(release: Release) -> str:
     seconds = json.loads(read(release.folder / STATEMENT))["predicate"]["buildDefinition"]["internalParameters"]
     with TemporaryDirectory() as temporary:
         place = Path(temporary)
-        try:
-            with tarfile.open(release.sources) as tar:
-                tar.extractall(place, filter="data")
-        except (OSError, tarfile.TarError) as error:
-            raise Problem(f"{release.sources} can't be unpacked: {' '.join(str(error).split())}") from None
+        unpack(release.sources, place)
         (place / "built").mkdir()
         sources = place / release.sources.name.removesuffix(".tar.gz")
         built = build_sources(sources, place / "built", seconds["SOURCE_DATE_EPOCH"])

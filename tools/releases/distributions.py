@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+from tools.archives import unpack
 from tools.commit import Commit, read_commit
 from tools.problems import Problem, output
 
@@ -60,8 +60,7 @@ def export(commit: Commit, folder: Path) -> None:
     folder.mkdir()
     archive = folder.with_suffix(".tar")
     output(["git", "archive", "--output", str(archive), commit.id], cwd=commit.root)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(archive, folder)
     archive.unlink()
 
 

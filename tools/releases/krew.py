@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
+from tools.archives import unpack
 from tools.problems import Problem
 from tools.releases.binary import PLUGIN
 from tools.releases.chart import pack
@@ -79,8 +79,8 @@ def install(text: str, what: str, archives: Path, folder: Path) -> Path:
     if not archive.is_file() or digest_of(archive) != digest:
         raise Problem(f"{what} names {archive.name}, which isn't there with the SHA-256 {digest}")
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as temporary, tarfile.open(archive) as tar:
-        tar.extractall(temporary, filter="data")
+    with TemporaryDirectory() as temporary:
+        unpack(archive, Path(temporary))
         for name in names:
             shutil.copy(Path(temporary) / name, folder / name)
     return folder / program
