@@ -2,7 +2,6 @@ import io
 import tarfile
 
 import pytest
-
 from tools.archives import unpack
 from tools.problems import Problem
 
