@@ -56,7 +56,11 @@ class Manifests:
         self._before: dict[Any, Document | None] = {}
         """What objects were before the manifests."""
         self._staying: set[str] = set()
-        """The pods of a workload that run until the first of their successors does. Quotas count them."""
+        """The pods of a workload that run until a successor does. Quotas count them."""
+        self._successors = 0
+        """How many successors there are."""
+        self._surge: int | None = None
+        """How many successors quotas allow beside all of these pods; None if that is no limit."""
 
     def expand(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         """Return the objects with defaults, and the pods of pods, workloads and jobs.
@@ -202,6 +206,7 @@ class Manifests:
         """Update a workload that exists: some of its pods stay, others go or are replaced."""
         running = [key for key in found.replaced if found.kind is kinds.DEPLOYMENT or self._runs(key)]
         self._staying = set(running[-found.least :] if found.least > 0 else ())
+        staying, self._successors, self._surge = len(self._staying), 0, None
         for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
             if key not in self._staying:
                 self._objects.forget(kinds.POD, key)
@@ -212,7 +217,11 @@ class Manifests:
             self._workloads[found.kind](found.document, expansion)
             expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
             if found.replaced or found.must_run:
-                expansion.rollouts.append(found.rollout(expansion.pods[first:]))
+                rollout = found.rollout(expansion.pods[first:])
+                most = rollout.most if self._surge is None else min(rollout.most, staying + self._surge)
+                expansion.rollouts.append(replace(rollout, most=most))
+        while self._staying and self._successors:
+            self._objects.forget(kinds.POD, self._staying.pop())
         self._staying = set()
 
     def _runs(self, key: str) -> bool:
@@ -314,6 +323,20 @@ class Manifests:
 
     # Pods and their claims
 
+    def _successor(self, document: Document) -> Document:
+        """Create a pod of a workload, after as many of the old ones have gone as quotas need. Raises StatusError."""
+        while True:
+            try:
+                created = self._objects.create(document)
+            except StatusError:
+                if not self._staying or not self._successors:
+                    raise
+                self._surge = self._successors if self._surge is None else self._surge
+                self._objects.forget(kinds.POD, self._staying.pop())
+            else:
+                self._successors += 1
+                return created
+
     def _create_pods(self, new: Iterable[Any], owner: Any, expansion: Expansion) -> None:
         """Create pods that differ only in their names. After a refused one, the others are refused, too."""
         rejection = ""
@@ -322,9 +345,7 @@ class Manifests:
             document = _document(kinds.POD, pod, owner.metadata.namespace)
             if not rejection:
                 try:
-                    self._add_pod(self._objects.create(document), expansion)
-                    while self._staying:
-                        self._objects.forget(kinds.POD, self._staying.pop())
+                    self._add_pod(self._successor(document), expansion)
                     continue
                 except StatusError as error:
                     rejection = error.message
