@@ -81,6 +81,7 @@ NOT_SHOWN = {
     interface.ExplainPostFilter,
     gangs.FewerMembers,
     gangs.GangGiveBack,
+    gangs.PlacementBound,
 }
 """The page only names their methods."""
 EXAMPLES = 30

@@ -42,6 +42,7 @@ class Plugin:
         def generate_placements(self, gang, nodes) -> Sequence[Placement] | Status | None
         def score_placement(self, gang, placement, placed) -> int
         def normalize_placement_scores(self, gang, scores) -> Int64
+        def placement_bound(self, gang, placement) -> int | None
         def pre_bind(self, cycle, pod, node_name) -> Answer | Awaitable[Answer]
         def pre_bind_pre_flight(self, cycle, pod, node_name) -> Answer
         def bind(self, cycle, pod, node_name) -> Answer | Awaitable[Answer]
