@@ -239,7 +239,7 @@ def test_the_contract_holds(plugin, arguments):
         (APP_GROUPS, app_group(dependencies={"p1": ["p2"]}, order=["p1"])),
         (NETWORK_TOPOLOGIES, topology({"r1": {"r2": 20}})),
     ]
-    check_contract(plugin, arguments, objects=objects, pods=[member("p1")], examples=10)
+    check_contract(plugin, arguments, objects=objects, pods=[member("p1")], examples=40)
 
 
 def document(kind, name, api_version="v1", **fields):

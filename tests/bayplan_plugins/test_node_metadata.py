@@ -121,4 +121,4 @@ def test_the_contract_holds():
         "metadataType": "Number",
         "scoringStrategy": "Highest",
     }
-    check_contract(NodeMetadata, arguments=args, objects=objects, pods=[make_pod("p")], examples=15)
+    check_contract(NodeMetadata, arguments=args, objects=objects, pods=[make_pod("p")], examples=40)

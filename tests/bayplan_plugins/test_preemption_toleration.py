@@ -129,4 +129,4 @@ def test_a_recorded_scenario_is_decided_alike(each, tmp_path):
 
 def test_the_contract_holds():
     objects = [make_node("n"), priority_class(100, "200", "60"), victim(100, 30)]
-    check_contract(PreemptionToleration, objects=objects, pods=[make_pod("p", cpu="4", priority=150)], examples=30)
+    check_contract(PreemptionToleration, objects=objects, pods=[make_pod("p", cpu="4", priority=150)], examples=40)

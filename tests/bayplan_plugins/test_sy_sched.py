@@ -162,4 +162,4 @@ def test_the_contract_holds():
         (_PROFILES, profile("z", ["read", "write"])),
         (_PROFILES, profile("x", ["read"])),
     ]
-    check_contract(SySched, objects=objects, pods=[pod("p", "x")], examples=10)
+    check_contract(SySched, objects=objects, pods=[pod("p", "x")], examples=40)

@@ -41,7 +41,7 @@ def test_the_contract_holds(plugin):
         make_pod("there", node="a", cpu="1"),
         ("loadreports.v1alpha1.bayplan.dev", report | loads),
     ]
-    check_contract(plugin, PLUGINS[plugin], objects=objects, pods=[make_pod("p", cpu="500m")], examples=10)
+    check_contract(plugin, PLUGINS[plugin], objects=objects, pods=[make_pod("p", cpu="500m")], examples=40)
 
 
 def started(name, node, at, cpu=500):
