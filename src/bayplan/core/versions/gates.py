@@ -63,21 +63,18 @@ def gates_of(version: Version) -> FeatureGates:
 
 def with_gangs(gates: FeatureGates) -> FeatureGates:
     """The same with what schedules the pods of a PodGroup together, and since 1.37 those of a tree of groups."""
-    return gates.but(*_gang_gates(gates.version))
+    names = [*_GANGS, *GATES[_COMPOSITES].needs, _COMPOSITES]
+    if GATES[_COMPOSITES].stage(gates.version) is None:
+        names = _GANGS
+    return gates.but(*(name for name in names if GATES[name].stage(gates.version) is not None))
 
 
 def of_gangs(version: Version) -> list[str]:
     """What --feature-gates has for a version in which the pods of a PodGroup are scheduled together."""
-    return [f"{name}=true" for name in _gang_gates(version)]
+    return [f"{name}=true" for name in _GANGS if GATES[name].stage(version) is not None]
 
 
-def _gang_gates(version: Version) -> list[str]:
-    names = ["GenericWorkload", "GangScheduling"]
-    if GATES[_COMPOSITES].stage(version) is not None:
-        names += [*GATES[_COMPOSITES].needs, _COMPOSITES]
-    return list(dict.fromkeys(name for name in names if GATES[name].stage(version) is not None))
-
-
+_GANGS = ["GenericWorkload", "GangScheduling"]
 _COMPOSITES = "CompositePodGroup"
 
 
