@@ -6,7 +6,6 @@ beside attempts, and affects no decision.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from typing import Any
@@ -14,55 +13,29 @@ from typing import Any
 from bayplan.client import kind_of
 from bayplan.plugin import ELASTIC_QUOTAS, Handle, InvalidQuantity, ObjectStore, PodInfo, amount_text, amounts_of
 from bayplan_plugins.capacity_scheduling.quotas import key_of
+from bayplan_plugins.status_writer import StatusWriter
 
 log = logging.getLogger("bayplan.capacityscheduling")
 
-_INTERVAL_SECONDS = 0.5
-"""The minimum time between two rounds, so that many pod events result in one update."""
-_RETRY_SECONDS = 5.0
-_NOT_FOUND = 404
 
-
-class QuotaStatuses:
+class QuotaStatuses(StatusWriter):
     """Updates the status of ElasticQuotas in namespaces whose pods or quotas have changed."""
 
     def __init__(self, handle: Handle, pods: ObjectStore, quotas: ObjectStore) -> None:
-        self._handle = handle
+        super().__init__(handle, log)
         self._kind = kind_of(ELASTIC_QUOTAS)
         self._pods, self._quotas = pods, quotas
         self._running: dict[str, dict[str, PodInfo]] = {}
         """By namespace: the running pods by UID."""
-        self._due: set[str] = set()
-        self._work = asyncio.Event()
         pods.listen(self._pod_changed)
         quotas.listen(self._quota_changed)
 
-    async def run(self) -> None:
-        """Update statuses until cancelled."""
-        if self._handle.client is None:
-            return
-        while True:
-            await self._work.wait()
-            failed = await self.catch_up()
-            await asyncio.sleep(_RETRY_SECONDS if failed else _INTERVAL_SECONDS)
-            for namespace in failed:
-                self._note(namespace)
-
     async def catch_up(self) -> list[str]:
         """Update the statuses in all changed namespaces. Returns those that failed."""
-        self._work.clear()
-        due, failed = self._due, []
-        self._due = set()
+        due, failed = self.take(), []
         for key, quota in list(self._quotas.items()):
             namespace, name = key_of(quota)[0], key.partition("/")[2]
-            if namespace not in due:
-                continue
-            try:
-                await self._update(namespace, name, quota)
-            except Exception as error:  # noqa: BLE001 - any error of the client; it must not affect other quotas
-                if getattr(error, "status", None) == _NOT_FOUND:
-                    continue  # the quota was deleted
-                log.warning("could not update the status of ElasticQuota %s: %s", key, error)
+            if namespace in due and not await self.written(f"ElasticQuota {key}", self._update(namespace, name, quota)):
                 failed.append(namespace)
         return failed
 
@@ -89,18 +62,16 @@ class QuotaStatuses:
         if old is not None:
             pods = self._running.get(old.namespace, {})
             if pods.pop(old.uid, None) is not None:
-                self._note(old.namespace)
+                self.note(old.namespace)
+                if not pods:
+                    del self._running[old.namespace]
         if new is not None and new.phase == "Running":
             self._running.setdefault(new.namespace, {})[new.uid] = new
-            self._note(new.namespace)
+            self.note(new.namespace)
 
     def _quota_changed(self, old: Any, new: Any) -> None:
         if new is not None:
-            self._note(key_of(new)[0])
-
-    def _note(self, namespace: str) -> None:
-        self._due.add(namespace)
-        self._work.set()
+            self.note(key_of(new)[0])
 
 
 def _known(quota: Any) -> dict[str, int] | None:

@@ -5,7 +5,6 @@ It runs in the plugin's `background` task, beside attempts, and affects no decis
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,56 +17,29 @@ from lightkube.models.core_v1 import Pod
 from bayplan.client import kind_of, kinds
 from bayplan.plugin import POD_GROUP_LABEL, POD_GROUPS, Handle, ObjectStore, PodInfo
 from bayplan_plugins.coscheduling.groups import spec_of
+from bayplan_plugins.status_writer import StatusWriter
 
 log = logging.getLogger("bayplan.coscheduling")
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
-_INTERVAL_SECONDS = 0.5
-"""The minimum time between two rounds, so that many pod events result in one update."""
-_RETRY_SECONDS = 5.0
-_NOT_FOUND = 404
 
 
-class PodGroupStatuses:
+class PodGroupStatuses(StatusWriter):
     """Updates the status of PodGroups whose pods, or which themselves, have changed.
 
     Pods are listed from the API server, because the scheduler's store holds no terminated pods.
     """
 
     def __init__(self, handle: Handle, pods: ObjectStore, pod_groups: ObjectStore) -> None:
-        self._handle = handle
+        super().__init__(handle, log)
         self._kind = kind_of(POD_GROUPS)
         self._pod_groups = pod_groups
-        self._due: set[str] = set()
-        self._work = asyncio.Event()
         pods.listen(self._pod_changed)
         pod_groups.listen(self._group_changed)
 
-    async def run(self) -> None:
-        """Update statuses until cancelled."""
-        if self._handle.client is None:
-            return
-        while True:
-            await self._work.wait()
-            failed = await self.catch_up()
-            await asyncio.sleep(_RETRY_SECONDS if failed else _INTERVAL_SECONDS)
-            for key in failed:
-                self._note(key)
-
     async def catch_up(self) -> list[str]:
         """Update the status of all changed groups. Returns the keys of those that failed."""
-        self._work.clear()
-        due, failed = sorted(self._due), []
-        self._due.clear()
-        for key in due:
-            try:
-                await self._update(key)
-            except Exception as error:  # noqa: BLE001 - any error of the client; it must not affect other groups
-                if getattr(error, "status", None) == _NOT_FOUND:
-                    continue  # the group was deleted
-                log.warning("could not update the status of PodGroup %s: %s", key, error)
-                failed.append(key)
-        return failed
+        return [key for key in sorted(self.take()) if not await self.written(f"PodGroup {key}", self._update(key))]
 
     async def _update(self, key: str) -> None:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
@@ -84,15 +56,11 @@ class PodGroupStatuses:
     def _pod_changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
         for pod in (old, new):
             if pod is not None and POD_GROUP_LABEL in pod.labels:
-                self._note(f"{pod.namespace}/{pod.labels[POD_GROUP_LABEL]}")
+                self.note(f"{pod.namespace}/{pod.labels[POD_GROUP_LABEL]}")
 
     def _group_changed(self, old: Any, new: Any) -> None:
         if new is not None:
-            self._note(f"{new.metadata.namespace}/{new.metadata.name}")
-
-    def _note(self, key: str) -> None:
-        self._due.add(key)
-        self._work.set()
+            self.note(f"{new.metadata.namespace}/{new.metadata.name}")
 
 
 def least_members(pod_group: Any) -> int | None:
