@@ -1,4 +1,4 @@
-"""StatusWriter: keeps the statuses of a plugin's custom resources up to date, beside attempts. No decision reads them."""
+"""StatusWriter: keeps the statuses of custom resources of a plugin up to date. No decision reads them."""
 
 from __future__ import annotations
 
