@@ -135,7 +135,7 @@ async def test_what_cannot_be_answered_is_one_line_for_the_model(name, arguments
 
 async def test_unknown_tool_names_those_that_exist():
     async with assistant() as client:
-        with pytest.raises(MCPError, match="there is no tool 'delete'; there is explain, "):
+        with pytest.raises(MCPError, match="there is no tool 'delete'; there is doctor, explain, "):
             await client.call_tool("delete", {})
 
 
