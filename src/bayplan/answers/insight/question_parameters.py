@@ -130,6 +130,14 @@ ObjectList = Annotated[
         examples=[EXAMPLE],
     ),
 ]
+ManifestList = Annotated[
+    ObjectList,
+    Option(
+        "-f",
+        file=FILE,
+        help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
+    ),
+]
 RecommendationList = Annotated[
     list[dict[str, Any]],
     Meta(

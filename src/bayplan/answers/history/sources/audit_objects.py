@@ -13,6 +13,7 @@ from typing import Any
 
 from bayplan.answers.history.following import TERMINATED
 from bayplan.answers.history.sources.audit_files import AuditEvent
+from bayplan.answers.history.sources.versions import version_of
 from bayplan.core.api.defaults import set_defaults
 from bayplan.core.api.kinds import NAMESPACE, POD, Kind
 from bayplan.core.api.patch import apply_json_patch, apply_strategic_patch
@@ -195,12 +196,6 @@ def is_older(obj: Document, known: Document) -> bool:
     """Whether a version was stored before another one of the same kind."""
     one, other = version_of(obj), version_of(known)
     return one is not None and other is not None and one < other
-
-
-def version_of(obj: Document) -> int | None:
-    """The resourceVersion as a number; None if there is none."""
-    version = mapping(obj, "metadata").get("resourceVersion")
-    return int(version) if isinstance(version, str) and version.isascii() and version.isdecimal() else None
 
 
 def _grace_of(metadata: Mapping[str, Any]) -> int:
