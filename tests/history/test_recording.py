@@ -19,7 +19,8 @@ from bayplan.answers.history.format import HistoryCounts, HistoryError, HistoryM
 from bayplan.answers.history.journal import convert_journal
 from bayplan.answers.history.metrics import HistoryCollector
 from bayplan.answers.history.reading import History
-from bayplan.answers.history.recording import HistoryRecorder, Pace
+from bayplan.answers.history.recording import HistoryRecorder
+from bayplan.answers.history.recording_session import Pace
 from bayplan.answers.history.redacting import Redactor
 from bayplan.core.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from bayplan.testing import make_node, make_pod
@@ -127,7 +128,7 @@ async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_pat
         time.sleep(0.1)
         convert_journal(folder, segment, counts)
 
-    monkeypatch.setattr("bayplan.answers.history.recording.convert_journal", slowly)
+    monkeypatch.setattr("bayplan.answers.history.recording_session.convert_journal", slowly)
     client = make_client(make_node("a"), make_pod("p"))
     async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
         await until(begun.is_set)

@@ -70,7 +70,7 @@ _history_option = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ListeningOptions:
     """What the commands are told that answer questions at a port: where they listen, and how long a question may take.
 
     `history`: the folder of a history that questions may be about; "" for none.
@@ -102,7 +102,7 @@ def serving_options(command: Command) -> Command:
     def call(
         *others: Any, address: str, port: int, token_file: Path | None, longest: float, history: str, **given: Any
     ) -> Any:
-        return command(*others, serving=Serving(address, port, token_file, longest, history), **given)
+        return command(*others, serving=ListeningOptions(address, port, token_file, longest, history), **given)
 
     return with_options(call, (address_option, port_option, _token_option, _longest_option, _history_option))
 

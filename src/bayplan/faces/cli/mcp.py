@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bayplan.faces.cli.following import Serving, followed_source, serving_options, stop_signal
+from bayplan.faces.cli.following import ListeningOptions, followed_source, serving_options, stop_signal
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import FilesOfKind
@@ -78,7 +78,7 @@ _Streams = tuple[TextIO, TextIO]
 )
 @_with_streams
 @follow_options
-def mcp(followed: Followed, streams: _Streams | None, http: bool, serving: Serving, recording: str) -> None:
+def mcp(followed: Followed, streams: _Streams | None, http: bool, serving: ListeningOptions, recording: str) -> None:
     """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
 
     An assistant starts this command, and talks to it by standard input and output. With --http, the command listens
@@ -103,7 +103,7 @@ def _need_extra() -> None:
         fail(f"assistants need {error.name}: pip install 'bayplan[mcp]'")
 
 
-async def _mcp(followed: Followed, serving: Serving, recording: str, where: _Streams | str) -> None:
+async def _mcp(followed: Followed, serving: ListeningOptions, recording: str, where: _Streams | str) -> None:
     """Answer on streams, or at a port to requests with a token."""
     answering = followed.insight()
     async with AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ async def _mcp(followed: Followed, serving: Serving, recording: str, where: _Str
         await assistants.run_on_stdio(*where)
 
 
-def _kept(followed: Followed, serving: Serving, recording: str) -> list[PastQuestions]:
+def _kept(followed: Followed, serving: ListeningOptions, recording: str) -> list[PastQuestions]:
     """The questions about a history and a recording. Ends the process with status 2 if these can't be read."""
     kept: list[PastQuestions] = []
     moment = followed.moment

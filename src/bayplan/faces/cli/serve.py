@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import click
 
-from bayplan.faces.cli.following import Serving, followed_source, serving_options, stop_signal
+from bayplan.faces.cli.following import ListeningOptions, followed_source, serving_options, stop_signal
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.foundations.lazy import on_use
@@ -21,7 +21,7 @@ with on_use():
 @click.command()
 @serving_options
 @follow_options
-def serve(followed: Followed, serving: Serving) -> None:
+def serve(followed: Followed, serving: ListeningOptions) -> None:
     """Answer questions about a cluster as JSON over HTTP: the questions of the commands, and transactions.
 
     The server follows the cluster, or the file of --from. It only reads. Every request must have the printed token, as
@@ -31,7 +31,7 @@ def serve(followed: Followed, serving: Serving) -> None:
     asyncio.run(_serve(followed, serving, serving.token()))
 
 
-async def _serve(followed: Followed, serving: Serving, token: str) -> None:
+async def _serve(followed: Followed, serving: ListeningOptions, token: str) -> None:
     stop = stop_signal()
     answering = followed.insight()
     async with AsyncExitStack() as stack:

@@ -23,12 +23,10 @@ from bayplan.faces.cli.insight.cluster_options import (
     Command,
     SourceOptions,
     moment_of,
-    read_scheduler,
-    read_version,
     source_of,
-    with_names,
     with_options,
 )
+from bayplan.faces.cli.insight.given_scheduler import read_scheduler, read_version, with_names
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import memory_option
 from bayplan.foundations.lazy import on_use
