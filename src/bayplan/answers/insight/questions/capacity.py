@@ -313,7 +313,9 @@ def one_replica(document: Mapping[str, Any]) -> Document:
 
 
 def demands_of(
-    kinds: Sequence[Iterable[Document]], ratio: Sequence[int], expand: Callable[[Sequence[Document]], Expansion]
+    kinds: Sequence[Iterable[Mapping[str, Any]]],
+    ratio: Sequence[int],
+    expand: Callable[[Sequence[Document]], Expansion],
 ) -> Sequence[Demand]:
     """Return the demand for each kind of pods, in a ratio; by default, one of each. Raises QuestionError."""
     if ratio and len(ratio) != len(kinds):
