@@ -11,6 +11,7 @@ from copy import deepcopy
 from datetime import datetime, timedelta
 from typing import Any
 
+from bayplan.answers.history.documents import mapping
 from bayplan.answers.history.following import TERMINATED
 from bayplan.answers.history.sources.audit_files import AuditEvent
 from bayplan.answers.history.sources.versions import version_of
@@ -206,9 +207,3 @@ def _grace_of(metadata: Mapping[str, Any]) -> int:
 def uid_of(obj: Mapping[str, Any]) -> str:
     """The uid; "" if there is none."""
     return str(mapping(obj, "metadata").get("uid") or "")
-
-
-def mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    """A field that is an object; {} if it is missing, or anything else."""
-    value = obj.get(field)
-    return value if isinstance(value, dict) else {}
