@@ -20,8 +20,14 @@ from bayplan.answers.history import format as columns
 from bayplan.answers.history.following import Following, HistoryChange
 from bayplan.answers.history.format import LOCK, MANIFEST, HistoryError, HistoryManifest, Row, segment_of
 from bayplan.answers.history.journal import convert_journal
-from bayplan.answers.history.recorded_kind import RecordedKind
-from bayplan.answers.history.recording_session import Pace, RecordingProgress, RecordingSession, Redaction, finished
+from bayplan.answers.history.recording_session import (
+    Pace,
+    RecordedKind,
+    RecordingProgress,
+    RecordingSession,
+    Redaction,
+    finished,
+)
 from bayplan.answers.history.segments import segments_in
 from bayplan.answers.history.writing import prepare_folder, write_manifest
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED

@@ -20,7 +20,6 @@ from bayplan.answers.snapshots.redaction.pods import (
     POD_STATUS,
     TEMPLATE,
 )
-from bayplan.answers.snapshots.redaction.queues import QUEUE_FIELDS
 from bayplan.answers.snapshots.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,
@@ -36,11 +35,14 @@ from bayplan.answers.snapshots.redaction.rules import (
     key,
     keyed,
     labels,
+    mapped,
     name,
     node_image,
     numbers,
     obj,
     quota,
+    resource,
+    resource_name,
     verbatim,
     verbatims,
 )
@@ -79,6 +81,17 @@ def _workload(domain: str) -> Rule:
     return obj(domain, spec=_WORKLOAD_SPEC, status=numbers)
 
 
+_QUOTAS = each(
+    fields(
+        coveredResources=each(resource_name),
+        flavors=each(
+            fields(
+                name=name("resourceflavor"),
+                resources=each(fields("nominalQuota borrowingLimit lendingLimit", name=resource_name)),
+            )
+        ),
+    )
+)
 _OF_GROUPS: Mapping[str, Rule] = {
     "schedulingConstraints": fields(topology=each(fields(key=key))),
     "priorityClassName": name("priorityclass"),
@@ -213,7 +226,68 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         spec=fields(min=amounts, max=amounts),
         status=fields(used=amounts),
     ),
-    **QUEUE_FIELDS,
+    ("kueue.x-k8s.io", "workloads"): custom(
+        "workload",
+        "Workload",
+        spec=fields(
+            "active priority",
+            queueName=name("localqueue"),
+            podSets=each(fields("count", name=name("podset"), template=TEMPLATE)),
+        ),
+        status=fields(
+            conditions=CONDITIONS,
+            admission=fields(
+                clusterQueue=name("clusterqueue"),
+                podSetAssignments=each(
+                    fields(
+                        "count",
+                        name=name("podset"),
+                        flavors=mapped(resource, name("resourceflavor")),
+                        resourceUsage=amounts,
+                    )
+                ),
+            ),
+            admissionChecks=each(fields("state", name=name("admissioncheck"))),
+        ),
+    ),
+    ("kueue.x-k8s.io", "localqueues"): custom(
+        "localqueue",
+        "LocalQueue",
+        spec=fields("stopPolicy", clusterQueue=name("clusterqueue")),
+    ),
+    ("kueue.x-k8s.io", "clusterqueues"): custom(
+        "clusterqueue",
+        "ClusterQueue",
+        spec=fields(
+            "stopPolicy queueingStrategy",
+            cohort=name("cohort"),
+            cohortName=name("cohort"),
+            resourceGroups=_QUOTAS,
+            fairSharing=fields("weight"),
+        ),
+        status=fields(
+            flavorsReservation=each(
+                fields(name=name("resourceflavor"), resources=each(fields("total borrowed", name=resource_name)))
+            ),
+            conditions=CONDITIONS,
+            fairSharing=fields("weightedShare"),
+        ),
+    ),
+    ("kueue.x-k8s.io", "resourceflavors"): custom("resourceflavor", "ResourceFlavor", spec=fields(nodeLabels=labels)),
+    ("kueue.x-k8s.io", "cohorts"): custom(
+        "cohort",
+        "Cohort",
+        spec=fields(
+            parent=name("cohort"),
+            parentName=name("cohort"),
+            resourceGroups=_QUOTAS,
+            fairSharing=fields("weight"),
+        ),
+        status=fields(fairSharing=fields("weightedShare")),
+    ),
+    ("kueue.x-k8s.io", "admissionchecks"): custom(
+        "admissioncheck", "AdmissionCheck", status=fields(conditions=CONDITIONS)
+    ),
     ("", "podtemplates"): obj("podtemplate", template=TEMPLATE),
     # Where room is held is in the pods of the snapshot.
     ("autoscaling.x-k8s.io", "provisioningrequests"): custom(
