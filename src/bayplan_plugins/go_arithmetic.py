@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.plugin import MAX_NODE_SCORE
-
 Scores = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -33,13 +31,3 @@ def scaled(scores: Scores, lowest: int, highest: int) -> Scores:
     if not span:
         return np.full_like(scores, lowest)
     return divided((scores - least) * (highest - lowest), span) + lowest
-
-
-def turned(scores: Scores) -> Scores:
-    """Turn scores around, in floating point: the lowest becomes 100, the highest 0. Scores that are all 0 stay so."""
-    if not scores.any():
-        return scores
-    lowest, span = scores.min(), int(scores.max()) - int(scores.min())
-    share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span or 1)
-    found: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
-    return found

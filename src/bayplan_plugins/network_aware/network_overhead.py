@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayplan.plugin import (
+    MAX_NODE_SCORE,
     SKIP,
     Action,
     Answer,
@@ -32,7 +33,7 @@ from bayplan.plugin import (
     pods_with_at,
 )
 from bayplan_plugins.definitions import definition
-from bayplan_plugins.go_arithmetic import Scores, turned
+from bayplan_plugins.go_arithmetic import Scores
 from bayplan_plugins.network_aware.groups import (
     APP_GROUPS,
     GROUP_LABEL,
@@ -159,7 +160,12 @@ class NetworkOverhead(Plugin):
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Turn the scores around: the lowest cost becomes 100."""
-        return turned(scores)
+        if not scores.any():
+            return scores
+        lowest, span = scores.min(), int(scores.max()) - int(scores.min())
+        share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span or 1)
+        turned: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        return turned
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """Say how many dependencies are too far."""

@@ -7,7 +7,6 @@ the lowest one of its zones, without those that score 0. Containers that the kub
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from bayplan_plugins.node_resource_topology.topologies import Amounts
 Weights = Mapping[str, int]
 Strategy = Callable[[ZonesView, Amounts, Weights], Int64]
 """Returns the score of each zone: shape (depth, nodes)."""
-Amount = TypeVar("Amount", int, Int64)
 _HIGHEST = 2**62
 
 
@@ -64,7 +62,7 @@ def _weighted(view: ZonesView, request: Amounts, weights: Weights, score: Callab
         if has is None:
             continue
         fits = (has > 0) & (has >= amount)
-        each = score(units(resource, amount), units(resource, has))
+        each = score(units(resource, amount), _all_units(resource, has))
         total += np.where(fits, each, 0) * weight
     return total // max(weight_sum, 1)
 
@@ -77,7 +75,7 @@ def balanced_allocation(view: ZonesView, request: Amounts, weights: Weights) -> 
         has = view.available(resource)
         fraction = np.ones_like(fits, dtype=np.float64)
         if has is not None:
-            whole = units(resource, np.maximum(has, 0))
+            whole = _all_units(resource, np.maximum(has, 0))
             np.divide(units(resource, amount), whole, out=fraction, where=whole > 0)
         fits &= fraction <= 1
         fractions.append(fraction)
@@ -96,9 +94,13 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 
-def units(resource: str, amount: Amount) -> Amount:
-    """Return amounts in whole units, rounded up, as upstream's scores count: 1500 millicores are 2."""
+def units(resource: str, amount: int) -> int:
+    """Return an amount in whole units, rounded up, as upstream's scores count: 1500 millicores are 2."""
     return -(-amount // 1000) if resource == "cpu" else amount
+
+
+def _all_units(resource: str, amounts: Int64) -> Int64:
+    return -(-amounts // 1000) if resource == "cpu" else amounts
 
 
 def _zeros(view: ZonesView) -> Int64:

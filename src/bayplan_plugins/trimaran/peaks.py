@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from bayplan.plugin import (
+    MAX_NODE_SCORE,
     CycleState,
     FieldError,
     Handle,
@@ -22,7 +23,7 @@ from bayplan.plugin import (
     PodInfo,
     field_errors,
 )
-from bayplan_plugins.go_arithmetic import Scores, turned
+from bayplan_plugins.go_arithmetic import Scores
 from bayplan_plugins.trimaran.arguments import TrimaranArgs
 from bayplan_plugins.trimaran.capacity import cpu_capacity
 from bayplan_plugins.trimaran.loads import PERMISSIONS, shared_loads
@@ -117,7 +118,14 @@ class Peaks(Plugin):
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Turn the scores around: the lowest becomes 100."""
-        return turned(scores)
+        if not scores.any():
+            return scores
+        lowest, span = scores.min(), scores.max() - scores.min()
+        if not span:
+            return np.full_like(scores, MAX_NODE_SCORE)
+        share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span)
+        turned: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
+        return turned
 
     async def background(self) -> None:
         """Keep the loads up to date."""

@@ -14,7 +14,7 @@ import gc
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -26,6 +26,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.attempts import AttemptDriver
 from bayplan.core.executor.binding import BINDING
 from bayplan.core.executor.executor import Executor
+from bayplan.core.executor.extenders import Extenders
 from bayplan.core.executor.handlers import Receiver, SentNode
 from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework import events
@@ -34,26 +35,27 @@ from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.own_volumes import own_volumes
 from bayplan.core.framework.profile import Profile
 from bayplan.core.queue import QueueProfile, RetryTimes, SchedulingQueue
+from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.collector import Collector
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
-from bayplan.running.client.list_watch import ListWatch
+from bayplan.running.client.list_watch import IDLE_SECONDS, ListWatch
 from bayplan.running.client.permissions import missing_permissions
-from bayplan.running.recording.recorder import RecordedScheduler
+from bayplan.running.provisioning.desk import Desk
+from bayplan.running.recording.recorder import DecisionRecorder, RecordedScheduler
 from bayplan.running.recording.turns import RecordedExecutor, RecordedQueue
 from bayplan.running.service.background import start_background
 from bayplan.running.service.debugging.debugger import CacheDebugger
 from bayplan.running.service.fenced_client import FencedClient
 from bayplan.running.service.handle import SchedulerHandle
 from bayplan.running.service.informers import LIVE_PODS, NodeInformer, ObjectInformer, PodInformer
-from bayplan.running.service.leader_election import LeaseLostError
+from bayplan.running.service.leader_election import Leadership, LeaseLostError
 from bayplan.running.service.loop import SchedulingLoop
 from bayplan.running.service.loop_reader import LoopReader
 from bayplan.running.service.messages import write_messages
 from bayplan.running.service.metrics.measuring import Metrics
 from bayplan.running.service.metrics.snapshot import MetricsSnapshot
 from bayplan.running.service.services import Services
-from bayplan.running.service.settings import Peers, Settings
 from bayplan.running.service.supervisor import Supervisor, outcome
 from bayplan.running.service.tasks import first
 from bayplan.running.service.waiting_pods import AwaitedPod, AwaitedPods
@@ -64,6 +66,49 @@ log = logging.getLogger(__name__)
 
 DRAIN_WRITES = 0.5
 """Seconds on exit for writing statuses and events that are pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a scheduler other than its plugins. Times are seconds.
+
+    `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait on exit for
+    bindings, evictions and work that plugins started. `look_for_kind`: how often to ask for a kind that the API server
+    lacks. `delay_cache_until_active`: list the cluster only once this instance leads. `seed` makes the choice among
+    nodes with equal scores repeatable. `freeze` lets the garbage collector visit only new objects after the first
+    synchronization, in the whole process (see `collector`). `watch_idle`: how long a watch may be silent before its
+    connection counts as dead. `clock`: the source of time.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    unschedulable_timeout: float = 300.0
+    blocked_after: float = 2.0
+    drain: float = 10.0
+    look_for_kind: float = 10.0
+    watch_idle: float = IDLE_SECONDS
+    delay_cache_until_active: bool = False
+    seed: int | None = None
+    freeze: bool = False
+    clock: Clock = field(default_factory=SystemClock)
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Other processes that a scheduler works with. The caller opens and closes them.
+
+    `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
+    which only the leader schedules. `events`: a client for writing events, so that they don't wait behind the bindings
+    of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client. `recorder`:
+    notes what decisions rest on; it has a seed, then, as the settings do. `provisioning`: answers the provisioning
+    requests of the cluster.
+    """
+
+    extenders: Extenders | None = None
+    leadership: Leadership | None = None
+    events: Client | None = None
+    recorder: DecisionRecorder | None = None
+    provisioning: Desk | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -81,8 +126,8 @@ class Scheduler:
         self,
         client: Client,
         build_profiles: BuildProfiles,
-        settings: Settings = Settings(),  # noqa: B008 - immutable
-        peers: Peers = Peers(),  # noqa: B008 - immutable
+        settings: Settings = Settings(),
+        peers: Peers = Peers(),
         metrics: Metrics | None = None,
     ) -> None:
         self._settings = settings
