@@ -17,7 +17,7 @@ from bayplan.core.api.kinds import JOB
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates
-from bayplan.foundations.lazy import named, on_use
+from bayplan.foundations.lazy import import_named, on_use
 
 with on_use():
     from bayplan.answers.insight import nodes as node_names
@@ -97,7 +97,7 @@ class Insight(AskedWorld):
         """
         if name not in LISTED:
             raise QuestionError(f"there is no question {name}; there is {', '.join(LISTED)}")
-        answer: Answer = named(LISTED[name].place).of(parameters).ask(self, progress, shown)
+        answer: Answer = import_named(LISTED[name].place).of(parameters).ask(self, progress, shown)
         return answer
 
     def explain(self, pod: str, *, shown: int = 20, nearest: int = 10, progress: Progress = silent) -> Explanation:

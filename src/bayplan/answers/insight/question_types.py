@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 
 from bayplan.answers.insight.question_list import LISTED
 from bayplan.answers.insight.question_parameters import Question
-from bayplan.foundations.lazy import named
+from bayplan.foundations.lazy import import_named
 
 
 class _Questions(Mapping[str, type[Question]]):
     """The structs of the list, each imported when it is asked for."""
 
     def __getitem__(self, name: str) -> type[Question]:
-        found: type[Question] = named(LISTED[name].place)
+        found: type[Question] = import_named(LISTED[name].place)
         return found
 
     def __contains__(self, name: object) -> bool:

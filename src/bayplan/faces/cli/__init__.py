@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bayplan.answers.insight.question_list import LISTED
-from bayplan.foundations.lazy import named, on_use
+from bayplan.foundations.lazy import import_named, on_use
 
 with on_use():
     from bayplan.answers.insight import question_types
@@ -68,7 +68,7 @@ def _question(name: str) -> click.Command:
     if question.spoken is not None:
         return question_command.question_command(question)
     module = name.replace("-", "_")
-    found: click.Command = named(f"{__name__}.insight.{module}:{module}")
+    found: click.Command = import_named(f"{__name__}.insight.{module}:{module}")
     return found
 
 
@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
         if cmd_name in LISTED:
             return _question(cmd_name)
         place, _ = (_FIRST | _LATER)[cmd_name]
-        command: click.Command = named(f"{__name__}.{place}")
+        command: click.Command = import_named(f"{__name__}.{place}")
         return command
 
     def resolve_command(
