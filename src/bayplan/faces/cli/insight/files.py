@@ -1,6 +1,7 @@
 """Files that the options of questions name, such as prices. Bad input ends the process with one line.
 
-To let questions have another sort of files: its name in `question_parameters.py`, and its reader in `READERS`.
+To let questions have another sort of files: its name in
+`bayplan.answers.insight.question_parameters`, and its reader in `READERS`.
 """
 
 from __future__ import annotations
