@@ -29,7 +29,7 @@ from bayplan.foundations.failures import Failures
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 POD, GROUP = "pod", "podgroup"
 """The types of entries in metrics."""
-_NO_TURN = math.inf, 0
+_NO_RANK = math.inf, 0
 
 
 class Places:
@@ -64,12 +64,12 @@ class Places:
         sort_key = sort_key_of(of_pod, failures)
         self.sort_key = sort_key
         """The key of an entry. The one with the smallest key has its turn first."""
-        order = _with_turn(sort_key)
+        order = _with_rank(sort_key)
         self._active = PodHeap(order)
         self._backoff = BackoffQueue(backoff, order)
         self._unschedulable = UnschedulablePods(hints.topics_of, lambda pod: profiles[pod.scheduler_name].flushed)
         self.groups = RejectionGroups(
-            self._unschedulable, backoff, _with_turn(sort_key_of(of_pod, failures, _time_of_turn)), own
+            self._unschedulable, backoff, _with_rank(sort_key_of(of_pod, failures, _time_of_rank)), own
         )
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
@@ -362,13 +362,13 @@ class Places:
             del self._queued_groups[group.key]
 
 
-def _with_turn(sort_key: Callable[[Entry], Any]) -> Callable[[Entry], Any]:
-    """The order of entries: by a sort key, and those with equal keys by their turns."""
-    return lambda entry: (sort_key(entry), getattr(entry, "turn", None) or _NO_TURN)
+def _with_rank(sort_key: Callable[[Entry], Any]) -> Callable[[Entry], Any]:
+    """The order of entries: by a sort key, and those with equal keys by their ranks."""
+    return lambda entry: (sort_key(entry), getattr(entry, "rank", None) or _NO_RANK)
 
 
-def _time_of_turn(queued: QueuedPod) -> float:
-    return queued.queued_at if queued.turn is None else queued.turn[0]
+def _time_of_rank(queued: QueuedPod) -> float:
+    return queued.queued_at if queued.rank is None else queued.rank[0]
 
 
 def _asked_about_events(member: QueuedPod) -> bool:

@@ -94,8 +94,8 @@ class QueuedPod:
     """The plugins that rejected the pod with PENDING: they wait for a specific event."""
     alike: Hashable = None
     """Pods with equal keys are rejected in the same way as long as the cluster doesn't change; None if unknown."""
-    turn: tuple[float, int] | None = None
-    """The time and the number by which it has its turn among pods that are rejected for the same reasons (`Turns`)."""
+    rank: tuple[float, int] | None = None
+    """A time and a number: its place in the order of pods that are rejected for the same reasons (`AttemptOrder`)."""
     gating_plugin: str = ""
     """The PreEnqueue plugin that gates the pod."""
     was_flushed: bool = False

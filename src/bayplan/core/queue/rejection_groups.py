@@ -1,7 +1,7 @@
 """Unschedulable pods that are rejected for the same reasons: one of them is attempted for all.
 
 A group is made of pods with equal `QueuedPod.alike` and the same rejecting plugins. An event asks hints about its
-leader only, and requeues one pod: the one that has the first turn (`turns.py`). If that one is rejected as before, the
+leader only, and requeues one pod: the first (`attempt_order.py`). If that one is rejected as before, the
 others get its message; if not, the next one leads. Pods may differ in their claims and volumes. An event about these
 separates a pod from its group first, by the topics `own` (`bayplan.core.framework.own_volumes`). A thousand equal pods
 cost an event as much as one.
@@ -17,11 +17,11 @@ from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.events import Topics
+from bayplan.core.queue.attempt_order import AttemptOrder
 from bayplan.core.queue.backoff import AttemptBackoff
 from bayplan.core.queue.messages import Messages
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.topic_index import TopicIndex
-from bayplan.core.queue.turns import Turns
 from bayplan.core.queue.unschedulable import UnschedulablePods
 
 
@@ -51,13 +51,13 @@ class _Group:
     """Pods with equal keys.
 
     `leader`: the one that is indexed, or requeued; None while the group is leaderless. `rejected_at`: when the last
-    attempt ended that counted for all of them, or else the first one. `turns`: those that are unschedulable. `cause`:
+    attempt ended that counted for all of them, or else the first one. `order`: those that are unschedulable. `cause`:
     the last event that requeued a leader. `messages`: of all that are unschedulable.
     """
 
     leader: QueuedPod | None
     rejected_at: float
-    turns: Turns
+    order: AttemptOrder
     state: _State = _State.WAITING
     cause: str = ""
     messages: Messages = field(default_factory=Messages)
@@ -70,24 +70,24 @@ class RejectionGroups:
     helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
     stay unschedulable. Otherwise (it is placed, deleted, or rejected by other plugins), the next pod is requeued.
 
-    `order` determines which pod of a group is the first. `own`: the topics of objects that only some pods of a group
-    name, such as their claims. An event with a topic of a pod separates it from the others.
+    `by_rank`: the key of a pod, by its `rank`. `own`: the topics of objects that only some pods of a group name, such
+    as their claims. An event with a topic of a pod separates it from the others.
     """
 
     def __init__(
         self,
         unschedulable: UnschedulablePods,
         backoff: AttemptBackoff,
-        order: Callable[[QueuedPod], Any],
+        by_rank: Callable[[QueuedPod], Any],
         own: Topics,
     ) -> None:
         self._unschedulable = unschedulable
         self._backoff = backoff
-        self._order = order
+        self._by_rank = by_rank
         self._own = own
         self._numbers = count()
         self.keeps_order = False
-        """Whether pods keep the turns of their first rejections."""
+        """Whether pods keep the ranks of their first rejections."""
         self._owners = TopicIndex()
         """The unschedulable pods of groups by their own topics."""
         self._groups: dict[Hashable, _Group] = {}
@@ -113,18 +113,18 @@ class RejectionGroups:
         if key is None:
             return
         if group is None:
-            turns = Turns(self._backoff, self._order, self._numbers, keeps=self.keeps_order)
-            group = self._groups[key] = _Group(queued, queued.queued_at, turns)
+            order = AttemptOrder(self._backoff, self._by_rank, self._numbers, keeps=self.keeps_order)
+            group = self._groups[key] = _Group(queued, queued.queued_at, order)
             group.messages.set_latest(queued.message)
         if group.leader is queued and group.state is _State.REQUEUED:
             del self._requeued[queued.uid]
             group.rejected_at = queued.queued_at
-            group.turns.rejected(queued)
+            group.order.rejected(queued)
             if group.messages.set_latest(queued.message):
                 self._outdated[key] = None
             self._lead(group)
         else:
-            group.turns.add(queued)
+            group.order.add(queued)
         group.messages.add(queued)
 
     def remove(self, queued: QueuedPod) -> None:
@@ -161,7 +161,7 @@ class RejectionGroups:
             return queued
         self._unschedulable.hide(group.leader)
         group.cause = cause
-        group.turns.begin(now)
+        group.order.begin(now)
         return self._requeue_first(key, group, now)
 
     def leads(self, queued: QueuedPod) -> bool:
@@ -198,14 +198,14 @@ class RejectionGroups:
         while self._leaderless:
             key, _ = self._leaderless.popitem()
             group = self._groups[key]
-            if not len(group.turns):
+            if not len(group.order):
                 self._drop(key)
                 continue
             yield self._requeue_first(key, group, now), group.cause
 
     def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
         """Let the first pod lead, and return it: the caller requeues it."""
-        leader = group.leader = group.turns.pop(now)
+        leader = group.leader = group.order.pop(now)
         group.state = _State.REQUEUED
         self._requeued[leader.uid] = key
         return leader
@@ -215,10 +215,10 @@ class RejectionGroups:
         group.messages.discard(queued.uid)
         if group.leader is queued and group.state is _State.REQUEUED:
             return
-        group.turns.remove(queued)
+        group.order.remove(queued)
         if group.leader is not queued:
             return
-        if len(group.turns):
+        if len(group.order):
             self._lead(group)
         else:
             self._drop(_key(queued))
@@ -229,7 +229,7 @@ class RejectionGroups:
 
     def _lead(self, group: _Group) -> None:
         """Let one of the pods lead, and wait for an event."""
-        group.leader, group.state = group.turns.any(), _State.WAITING
+        group.leader, group.state = group.order.any(), _State.WAITING
         self._unschedulable.show(group.leader, group.rejected_at)
 
 

@@ -1,15 +1,15 @@
-"""Turns: which of the equal pods that wait is attempted first, once an event helps them.
+"""AttemptOrder: which of the equal pods that wait is attempted first, once an event helps them.
 
 An attempt of one of them counts for all (`rejection_groups.py`), as if each had been attempted at that time, in turn::
 
-    turns.begin()                        # an event helps
-    first = turns.pop(now)               # the pod that upstream would attempt first
-    turns.rejected(first, now)           # and so would all others be: each has failed once more
+    order.begin(now)                     # an event helps
+    first = order.pop(now)               # the pod that upstream would attempt first
+    order.rejected(first)                # and so would all others be: each has failed once more
 
-As upstream, pods whose backoff is over have their turns first, in the order of their last attempts; the others in the
-order in which their backoffs expire. So a pod that came later, and has failed less often, overtakes others while pods
-end every few seconds. What always holds: the order is the one in which single pods would be attempted, also among pods
-of several groups that the same events help.
+As upstream, pods whose backoff is over come first, in the order of their last attempts; the others in the order in
+which their backoffs expire. So a pod that came later, and has failed less often, overtakes others while pods end every
+few seconds. What always holds: the order is the one in which single pods would be attempted. Among pods of several
+orders it is nearly so: those that wait for different backoffs may change places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayplan.core.queue.queued_pod import QueuedPod
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Pods with the same backoff, in the order of their turns.
+    """Pods with the same backoff, in the order of their ranks.
 
     `failures`: how often each has failed, as far as the backoff depends on it. `joined`: the round in which they have
     joined, or in which an attempt counted for them. `helped_at`: when the event came that began this round.
@@ -39,26 +39,30 @@ class _Batch:
     helped_at: float = -math.inf
 
 
-class Turns:
-    """Equal pods that wait, by their turns.
+_Moved = tuple[float, Any, QueuedPod, _Batch]
+"""Until when the backoff of a pod lasts, its key, the pod, and its batch."""
+
+
+class AttemptOrder:
+    """Equal pods that wait, in the order in which they would be attempted.
 
     All operations take O(log n) amortized time: a rejection moves only pods whose backoff still grows, and these a few
     times. The number of failures, the backoff and the time of the last attempt of a pod are written when it leaves.
 
-    `order`: the order of pods whose backoff is over, by their `turn`. `numbers`: increasing, shared by all pods of the
-    queue. `keeps`: whether pods keep the turns of their first rejections, whatever their backoffs.
+    `by_rank`: the key of a pod, by its `rank`, among those whose backoff is over. `numbers`: increasing, shared by all
+    pods of the queue. `keeps`: whether pods keep the ranks of their first rejections, whatever their backoffs.
     """
 
     def __init__(
         self,
         backoff: AttemptBackoff,
-        order: Callable[[QueuedPod], Any],
+        by_rank: Callable[[QueuedPod], Any],
         numbers: Iterator[int],
         *,
         keeps: bool = False,
     ) -> None:
         self._backoff = backoff
-        self._order = order
+        self._by_rank = by_rank
         self._numbers = numbers
         self._keeps = keeps
         self._batches: dict[tuple[int, float, int], _Batch] = {}
@@ -78,8 +82,8 @@ class Turns:
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod whose own attempt has just been rejected."""
-        if queued.turn is None or not self._keeps:
-            queued.turn = queued.queued_at, next(self._numbers)
+        if queued.rank is None or not self._keeps:
+            queued.rank = queued.queued_at, next(self._numbers)
         self._add(queued)
 
     def remove(self, queued: QueuedPod) -> None:
@@ -94,7 +98,7 @@ class Turns:
         self._began = now
 
     def pop(self, now: float) -> QueuedPod:
-        """Remove and return the pod that has the first turn at a time. It counts as rejected in the round before."""
+        """Remove and return the first pod at a time. It counts as rejected in the round before."""
         self._drop_empty()
         batch = min(self._batches.values(), key=lambda each: (self._holds_until(each, now), self._first_key(each)))
         self._first_until = self._holds_until(batch, now)
@@ -130,7 +134,7 @@ class Turns:
         batch = self._batches.get(key)
         if batch is None:
             failures, expiration, joined = key
-            batch = self._batches[key] = _Batch(PodHeap(self._order), failures, expiration, joined)
+            batch = self._batches[key] = _Batch(PodHeap(self._by_rank), failures, expiration, joined)
         batch.pods.push(queued)
         self._batch_of[queued.uid] = batch
         self._rejections_before[queued.uid] = self._rejections
@@ -144,32 +148,33 @@ class Turns:
         return rejections > 0
 
     def _reorder(self, first: QueuedPod, batches: list[_Batch]) -> None:
-        """Give pods the turns that they had in a round, relative to those of the largest batch, which are kept."""
+        """Give pods the ranks that they had in a round, relative to those of the largest batch, which are kept."""
         if not batches:
             if self._first_until > -math.inf:
-                first.turn = self._began, next(self._numbers)
+                first.rank = self._began, next(self._numbers)
             return
         pivot = self._holds_until(max(batches, key=lambda batch: len(batch.pods)), self._began)
-        earlier, later = [], []
+        earlier: list[_Moved] = []
+        later: list[_Moved] = []
         for batch in batches:
             until = self._holds_until(batch, self._began)
             if until != pivot:
-                entries = [(until, self._order(queued), queued, batch) for queued in batch.pods]
+                entries = [(until, self._by_rank(queued), queued, batch) for queued in batch.pods]
                 (earlier if until < pivot else later).extend(entries)
         if self._first_until < pivot:
-            first.turn = self._before_all()
+            first.rank = self._before_all()
         for entry in sorted(earlier, key=_place):
             self._move(entry[2], entry[3], self._before_all())
         for entry in sorted(later, key=_place):
             self._move(entry[2], entry[3], (self._began, next(self._numbers)))
 
     def _before_all(self) -> tuple[float, int]:
-        """A turn after those that the same event has brought to the front, and before all others."""
+        """A rank after those that the same event has brought to the front, and before all others."""
         return -1.0 - self._began, next(self._numbers)
 
-    def _move(self, queued: QueuedPod, batch: _Batch, turn: tuple[float, int]) -> None:
+    def _move(self, queued: QueuedPod, batch: _Batch, rank: tuple[float, int]) -> None:
         batch.pods.remove(queued)
-        queued.turn = turn
+        queued.rank = rank
         batch.pods.push(queued)
 
     def _fail(self, batch: _Batch, now: float) -> None:
@@ -201,8 +206,8 @@ class Turns:
     def _first_key(self, batch: _Batch) -> Any:
         first = batch.pods.peek()
         assert first is not None
-        return self._order(first)
+        return self._by_rank(first)
 
 
-def _place(entry: tuple[float, Any, QueuedPod, _Batch]) -> tuple[float, Any]:
+def _place(entry: _Moved) -> tuple[float, Any]:
     return entry[:2]
