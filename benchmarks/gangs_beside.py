@@ -3,6 +3,7 @@
 
     KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py                    # 40 events: about 5 minutes
     KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --seed 7 --events 100
+    KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --logs build/gangs # keep what both say, and a recording
     KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --rates            # pods per second, end to end
 
 DIR has etcd, kube-apiserver and kube-scheduler 1.36. Both schedulers have the feature gates GenericWorkload,
@@ -28,6 +29,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,8 @@ NODES = 2
 """How many nodes each zone has at the begin."""
 _QUIET = 4.0
 """Seconds without a change after which both sides are at rest: longer than the longest backoff."""
+_KNOWN = 0.5
+"""Seconds after which a scheduler knows a new pod."""
 _PATIENCE = 600.0
 
 
@@ -82,13 +86,16 @@ class Side:
         await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
         await self.client.patch(NODE, name, {"spec": {"taints": None}})
 
-    async def add_gang(self, gang: Gang) -> None:
-        """Create a PodGroup and its pods."""
+    async def add_group(self, gang: Gang) -> None:
+        """Create the PodGroup of a gang."""
         policy = {"gang": {"minCount": gang.least}} if gang.least else {"basic": {}}
         spec: dict[str, Any] = {"schedulingPolicy": policy}
         if gang.zone:
             spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
         await self.client.create(POD_GROUP_V1ALPHA2, {"metadata": {"name": gang.name}, "spec": spec}, "default")
+
+    async def add_pods(self, gang: Gang) -> None:
+        """Create the pods of a gang."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(gang.pods):
                 tasks.create_task(self.client.create(POD, _pod(gang, number), "default"))
@@ -127,8 +134,8 @@ def _pod(gang: Gang, number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def side(name: str, folder: Path) -> AsyncIterator[Side]:
-    """Start a control plane and a scheduler on it."""
+async def side(name: str, folder: Path, *, verbose: bool = False) -> AsyncIterator[Side]:
+    """Start a control plane and a scheduler on it. `verbose`: it says why, and Bayplan records what it decides."""
     async with ControlPlane(api_server_flags=FLAGS) as plane, HttpClient(load_kubeconfig(plane.admin)) as client:
         config = plane.folder / "scheduler.yaml"
         version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -139,6 +146,8 @@ async def side(name: str, folder: Path) -> AsyncIterator[Side]:
         program = Path(os.environ[ASSETS]) / STOCK if name == STOCK else Path(sys.executable).with_name("bayplan")
         command = [] if name == STOCK else ["run"]
         arguments = [*command, f"--config={config}", f"--feature-gates={GATES}", "--secure-port=0"]
+        if verbose:
+            arguments += ["-v=6"] if name == STOCK else ["-vv", f"--record={folder / 'recording'}"]
         async with running_program(folder / name, program, *arguments):
             yield Side(name, client)
 
@@ -159,8 +168,7 @@ class Stream:
         for zone in ZONES:
             for _ in range(NODES):
                 await self.add_node(zone)
-        self.gangs["first"] = Gang("first", 1, 1, zone=False)
-        await asyncio.gather(*(each.add_gang(self.gangs["first"]) for each in self.sides))
+        await self.add_gang(Gang("first", 1, 1, zone=False))
         async with asyncio.timeout(_PATIENCE):
             while not all([await each.bound() for each in self.sides]):  # noqa: ASYNC110 - the servers are asked
                 await asyncio.sleep(0.5)
@@ -172,6 +180,17 @@ class Stream:
         self.zones[name] = zone
         for each in self.sides:
             await each.add_node(name, zone, ZONES[zone])
+
+    async def add_gang(self, gang: Gang) -> None:
+        """Create a gang on both sides: first its pods, then its PodGroup.
+
+        A group that needs fewer pods than it has is attempted with those that the scheduler knows, and may get a zone
+        that has no room for the others. Pods are gated until their PodGroup comes: by then, both schedulers know all.
+        """
+        self.gangs[gang.name] = gang
+        await asyncio.gather(*(each.add_pods(gang) for each in self.sides))
+        await asyncio.sleep(_KNOWN)
+        await asyncio.gather(*(each.add_group(gang) for each in self.sides))
 
     async def event(self) -> None:
         """Let something happen."""
@@ -185,9 +204,8 @@ class Stream:
             self.made += 1
             least = self.rng.choice([pods, pods, pods, self.rng.randint(1, pods), 0])
             gang = Gang(f"gang-{self.made}", pods, least, self.rng.random() < 0.4)
-            self.gangs[gang.name] = gang
             self.log.append(f"comes: {gang}")
-            await asyncio.gather(*(each.add_gang(gang) for each in self.sides))
+            await self.add_gang(gang)
         else:
             gang = self.rng.choice(list(self.gangs.values()))
             self.log.append(f"{choice}: {gang.name}")
@@ -235,10 +253,10 @@ class Stream:
         await self.at_rest()
 
 
-async def compare(folder: Path, events: int, seed: int) -> bool:
+async def compare(folder: Path, events: int, seed: int, *, verbose: bool) -> bool:
     """Run the stream. Returns whether both sides did the same."""
     async with AsyncExitStack() as stack:
-        sides = [await stack.enter_async_context(side(name, folder)) for name in (STOCK, OURS)]
+        sides = [await stack.enter_async_context(side(name, folder, verbose=verbose)) for name in (STOCK, OURS)]
         stream = Stream(sides, random.Random(seed))
         await stream.begin()
         differences = compared = 0
@@ -250,7 +268,7 @@ async def compare(folder: Path, events: int, seed: int) -> bool:
             if stock == ours:
                 continue
             differences += 1
-            print(f"event {number}: {'; '.join(stream.log)}")
+            print(f"event {number}, at {datetime.now(UTC):%H:%M:%S}: {'; '.join(stream.log)}")
             for name in stock:
                 if stock[name] != ours[name]:
                     print(f"  {stream.gangs[name]}: {STOCK} {stock[name]}, {OURS} {ours[name]}", flush=True)
@@ -283,7 +301,9 @@ async def _rate(one: Side, nodes: int, pods: int, size: int, *, zone: bool) -> f
     began = time.monotonic()
     gangs = [Gang(f"gang-{number}", size, size, zone) for number in range(pods // size)]
     for first in range(0, len(gangs), max(64 // size, 1)):
-        await asyncio.gather(*(one.add_gang(gang) for gang in gangs[first : first + max(64 // size, 1)]))
+        some = gangs[first : first + max(64 // size, 1)]
+        await asyncio.gather(*map(one.add_group, some))
+        await asyncio.gather(*map(one.add_pods, some))
     async with asyncio.timeout(_PATIENCE):
         while len(await one.bound()) < len(gangs) * size:  # noqa: ASYNC110 - the server is asked
             await asyncio.sleep(0.1)
@@ -295,15 +315,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--logs", type=Path, help="an empty folder for what both say")
     parser.add_argument("--rates", action="store_true", help="compare how fast pods of gangs are bound")
     parser.add_argument("--nodes", type=int, default=1000, help="with --rates")
     parser.add_argument("--pods", type=int, default=1024, help="with --rates, of each case")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bayplan-gangs-") as folder:
+    if options.logs is not None:
+        options.logs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bayplan-gangs-") as temporary:
+        folder, verbose = options.logs or Path(temporary), options.logs is not None
         try:
             if options.rates:
-                asyncio.run(rates(Path(folder), options.nodes, options.pods))
-            elif not asyncio.run(compare(Path(folder), options.events, options.seed)):
+                asyncio.run(rates(folder, options.nodes, options.pods))
+            elif not asyncio.run(compare(folder, options.events, options.seed, verbose=verbose)):
                 raise SystemExit(1)
         except ControlPlaneError as error:
             raise SystemExit(str(error)) from None
