@@ -223,7 +223,7 @@ class Stream:
 
     async def waits(self) -> bool:
         """Whether a pod has no node on one of the sides."""
-        return any(not node for each in self.sides for node in (await each.nodes()).values())
+        return not all([all((await each.nodes()).values()) for each in self.sides])
 
     async def end(self, gang: Gang) -> None:
         """Let a gang end on both sides, one pod after the other."""

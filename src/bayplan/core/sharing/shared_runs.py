@@ -51,6 +51,15 @@ class KeyedRun(PodRun):
     sharing: Sharing
     key: PodKey
 
+    @property
+    def apart(self) -> bool:
+        """Whether the plugins declare that, and no data of PreFilter has to follow changes of pods."""
+        if self.sharing.rests_on_pods(self.key):
+            return False
+        cycle = self.cycle.clone()
+        passed = run_pre_filter(self.profile, cycle, self.pod, self.nodes)
+        return passed.refusal is None and cycle.skip_filter.issuperset(each.name for each in self.profile.extended)
+
     def what_if(self, rng: random.Random, actual: Verdicts | None) -> WhatIf:
         """Return what PostFilter is called with."""
         return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self.sharing, of=self.key)
@@ -235,6 +244,10 @@ class Sharing:
         if key is None or not plugins or not key.unshared.isdisjoint(plugins) or not self._keys.filtering >= plugins:
             return None
         return self._keys.rest_of(key, plugins)
+
+    def rests_on_pods(self, key: PodKey) -> bool:
+        """Return whether the verdict or the score of a node may rest on pods on other nodes."""
+        return self._keys.rests_on_pods(key)
 
     def alike(self, key: PodKey, profile: Profile, pod: PodInfo, *, rejected: bool = False) -> Hashable:
         """Return what all plugins read of a pod, and its priority; None if that is unknown.
