@@ -242,18 +242,6 @@ class PostFilter(Protocol):
 
 
 @runtime_checkable
-class RejectAgain(Protocol):
-    """Says whether PostFilter would reject a pod as it rejected an equal one, so that it isn't called again."""
-
-    def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
-        """Return whether `post_filter` would return what it did last with an equal pod and the same verdicts, which was
-        a rejection. Only pods on nodes have changed since.
-
-        Random numbers are drawn as `post_filter` would, so that all that follows is the same.
-        """
-
-
-@runtime_checkable
 class ExplainPostFilter(Protocol):
     """Says where the plugin would make no room for a pod by evictions, although evictions may help there, and why.
 

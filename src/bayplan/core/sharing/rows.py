@@ -53,7 +53,7 @@ class SplitProfile:
         return cls(*split)
 
 
-class Rejection(NamedTuple):
+class LastRejection(NamedTuple):
     """A decision that rejected a pod. `alike`: a key of the pods that share it.
 
     `version`: of the state. `others`: of all of it but the nodes and the pods on them.
@@ -93,7 +93,7 @@ class SharedRows:
         self._reading_pods = _filters_reading_pods(split.shared, cycle)
         self._scores = LatestScores(split.shared)
         self._nominated = NominatedVerdicts()
-        self.rejection: Rejection | None = None
+        self.rejection: LastRejection | None = None
 
     @classmethod
     def build(cls, split: SplitProfile, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:

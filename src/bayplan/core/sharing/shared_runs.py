@@ -22,8 +22,9 @@ from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.framework.calling import Caller
+from bayplan.core.framework.capabilities import RejectsAgain
 from bayplan.core.framework.gangs import Gang
-from bayplan.core.framework.interface import CycleState, RejectAgain, WhatIf
+from bayplan.core.framework.interface import CycleState, WhatIf
 from bayplan.core.framework.pod_run import PodRun, Record, new_cycle
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.runner import PreFilterOutcome, run_pre_filter
@@ -31,7 +32,7 @@ from bayplan.core.framework.status import PluginError
 from bayplan.core.framework.verdicts import Verdicts
 from bayplan.core.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.core.sharing.keys import Keys, PodKey, post_filter_values
-from bayplan.core.sharing.rows import Rejection, SharedRows, SplitProfile
+from bayplan.core.sharing.rows import LastRejection, SharedRows, SplitProfile
 from bayplan.foundations.latest import LruDict
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ class SharedRun(KeyedRun):
         """Return a key of the pods that are rejected as this one is. The decision is kept for them."""
         alike = super().rejected_like(decision)
         if alike is not None and not decision.diagnosis.post_filter_failed:
-            self.rows.rejection = Rejection(decision, alike, self.state.version, _others(self.state))
+            self.rows.rejection = LastRejection(decision, alike, self.state.version, _others(self.state))
         return alike
 
     def rejected_again(self, rng: random.Random) -> Any:
@@ -142,7 +143,7 @@ class SharedRun(KeyedRun):
         ):
             return None
         plugins, diagnosis = self.profile.at(Point.POST_FILTER), found.decision.diagnosis
-        if not all(implements(each, RejectAgain) and each.rejects_again(self.pod, diagnosis, rng) for each in plugins):
+        if not all(implements(each, RejectsAgain) and each.rejects_again(self.pod, diagnosis, rng) for each in plugins):
             return None
         self.rows.rejection = found._replace(version=state.version)
         return found.decision

@@ -43,8 +43,8 @@ class LowerPods:
         """Return the pods of lower priority, and those of PodGroups, as they are now. They are not to be changed."""
         size, kept = table.size, self._kept.use(priority)
         if kept is None or len(kept.versions) != size:
-            nothing: list[Int64] = [np.full(size, -1, dtype=np.int64) for _ in range(2)]
-            kept = self._kept[priority] = PodsByRow(AllRemoved([()] * size), *nothing)
+            nothing: Int64 = np.full(size, -1, dtype=np.int64)
+            kept = self._kept[priority] = PodsByRow(AllRemoved([()] * size), nothing, nothing)
         versions, replacements = table.row_version[:size], table.replacements[:size]
         changed = ((versions != kept.versions) | (replacements != kept.replacements)).nonzero()[0].tolist()
         if len(changed) > size // 4:  # else sums would be renewed one by one
