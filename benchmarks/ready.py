@@ -5,9 +5,9 @@
     benchmarks/ready.py --beside ../main/.venv/bin/python  # this tree and another one, in turns
     benchmarks/ready.py --imports                        # the slowest imports until then
 
-An embedded API server in another process holds the cluster. Modules come from bytecode, as they do in an image. The figures are the fastest and the median of the runs, in
-seconds: user and system time of the process, and elapsed time. `startup.py` measures a large cluster, where reading it
-takes most of the time.
+An embedded API server in another process holds the cluster. Modules come from bytecode, as they do in an image. The
+figures are the fastest and the median of the runs, in seconds: user and system time of the process, and elapsed time.
+`startup.py` measures a large cluster, where reading it takes most of the time.
 """
 
 from __future__ import annotations
