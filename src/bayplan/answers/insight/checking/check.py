@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,15 +24,14 @@ from bayplan.answers.insight.owners import WORKLOADS, owned_by
 from bayplan.answers.insight.questions.edits import Changes
 from bayplan.answers.insight.questions.explain import Explanation
 from bayplan.answers.insight.questions.fit import Fit
-from bayplan.answers.insight.questions.upgrade_preview import UpgradePreview, next_version
+from bayplan.answers.insight.questions.upgrade_preview import next_version, schedulers, upgrade_preview
 from bayplan.answers.insight.questions.what_if import WhatIf
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import Snapshot, flattened
 from bayplan.core.api.kinds import POD
-from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.config import ConfigurationError
+from bayplan.core.config import ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates, gates_of, with_gangs
 
 _MOST_EXPLAINED = 5
@@ -47,6 +46,8 @@ class Asked(Protocol):
 
     world: World
     snapshot: Snapshot
+    configuration: KubeSchedulerConfiguration | None
+    plugins: Sequence[ExtraPlugin]
     gates: FeatureGates
     seed: int
     limits: Limits
@@ -65,11 +66,6 @@ class Asked(Protocol):
 
     def explain(self, pod: str, *, progress: Progress = ...) -> Explanation:
         """Return why a pod is pending."""
-
-    def upgrade_preview(
-        self, after: FeatureGates, matches: Callable[[PodInfo], bool] = ..., *, progress: Progress = ...
-    ) -> UpgradePreview:
-        """Return what another version decides otherwise about the pods with `matches`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,14 +237,19 @@ class _Checking:
         yield from found.uneven()
 
     def _upgrade(self, after: Asked) -> Iterator[Finding]:
-        """What the next version of Kubernetes would decide otherwise about the objects."""
+        """What the next version of Kubernetes would decide otherwise about the objects. `after`: isn't asked again."""
         if not self.next_version:
             return
         self._progress(f"Kubernetes {self.next_version}")
-        gates = with_gangs(gates_of(self.next_version))
+        both = (after.gates, with_gangs(gates_of(self.next_version)))
+        after.world.reset()
         try:
-            found = after.upgrade_preview(
-                gates, lambda pod: self._given.of_pod(pod.key) is not None, progress=self._progress
+            found = upgrade_preview(
+                after.snapshot,
+                schedulers(after.snapshot, after.configuration, after.plugins, both, after.seed, after.world),
+                both,
+                matches=lambda pod: self._given.of_pod(pod.key) is not None,
+                progress=self._progress,
             )
         except ConfigurationError as error:
             raise QuestionError("; ".join(str(error).splitlines())) from None
