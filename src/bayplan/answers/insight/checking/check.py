@@ -13,13 +13,16 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.answers.insight.checking import forms
+from bayplan.answers.insight.checking.fields import strategy_at
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects, by_level
 from bayplan.answers.insight.checking.mistakes import mistakes
 from bayplan.answers.insight.checking.placing import FIRST_OLD, Around, accepted, found_by_fit, with_nodes
+from bayplan.answers.insight.checking.queues import Queues
 from bayplan.answers.insight.checking.rollouts import restarted, tried
 from bayplan.answers.insight.checking.rules import ERROR, LEVELS
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.insight.limits import Limits
+from bayplan.answers.insight.limits import AdditionLimit, Limits
+from bayplan.answers.insight.manifests import Manifests
 from bayplan.answers.insight.owners import WORKLOADS, owned_by
 from bayplan.answers.insight.questions.edits import Changes
 from bayplan.answers.insight.questions.explain import Explanation
@@ -204,6 +207,8 @@ class _Checking:
         created = after.snapshot
         after.move(with_nodes(created, self._fit))
         yield from found_by_fit(self._fit, self._given, self._around(changes), lambda owner: self._helped(after, owner))
+        self._progress("queues")
+        yield from Queues(created, self._given, lambda document: self._pods_of(after, document)).findings()
         self._progress("likely mistakes")
         yield from mistakes(after.world, after.snapshot, self._given)
         after.move(created)  # each try of a restart places the pods anew
@@ -219,6 +224,14 @@ class _Checking:
             return Around()
         return Around.of(self._asked.what_if(changes, progress=self._progress))
 
+    def _pods_of(self, after: Asked, document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """The pods that an object would have; none if the API server refuses one, which is a finding."""
+        room = AdditionLimit(after.limits, self._progress)
+        try:
+            return Manifests(after.snapshot, after.seed, room).expand([document]).pods
+        except QuestionError:
+            return ()
+
     def _restarts(self, after: Asked) -> Iterator[Finding]:
         """What the next rollouts would lead to, of workloads whose pods are all placed now."""
         self._progress("the next rollouts")
@@ -233,7 +246,8 @@ class _Checking:
             again = after.changed(Changes(objects=documents), progress=self._progress)
             for owner, rollout in found.stuck.items():
                 step = self._helped(again, owner) or FIRST_OLD
-                yield owner.finding("rollout-stuck", f"after the next change of its template, {rollout}", step)
+                message = f"after the next change of its template, {rollout}"
+                yield owner.finding("rollout-stuck", message, step, strategy_at(owner.kind))
         yield from found.uneven()
 
     def _upgrade(self, after: Asked) -> Iterator[Finding]:
