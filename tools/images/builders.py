@@ -17,6 +17,8 @@ from tools.commit import Commit
 from tools.problems import Problem
 
 NAMES = ("docker", "podman", "buildah")
+_ISOLATED = {"BUILDAH_ISOLATION": "chroot"}
+"""How buildah runs the steps of the Dockerfile, unless the user says it: this works within containers, too"""
 SAID = "bayplan: "
 """How a line of the Dockerfile begins that says what is wrong with the base"""
 
@@ -71,7 +73,7 @@ class Builder:
         """Build, name and save an image; what is in the archive's place goes only when it is complete."""
         request.archive.parent.mkdir(parents=True, exist_ok=True)
         request.archive.unlink(missing_ok=True)
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit.seconds)}
+        environment = {**_ISOLATED, **os.environ, "SOURCE_DATE_EPOCH": str(commit.seconds)}
         for command in self.commands(request, commit):
             done = subprocess.run(  # noqa: S603 - the builder that the user names
                 command, cwd=commit.root, env=environment, capture_output=True, text=True, check=False
