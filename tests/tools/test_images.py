@@ -73,6 +73,17 @@ def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_a_base_that_is_not_there_is_one_line_that_says_what_to_do(commit, tmp_path):
+    script = 'echo "Error: creating build container: nowhere/nothing:1 did not resolve" >&2; exit 125'
+    builder = find_builder(program(tmp_path, "podman", script))
+    with pytest.raises(Problem) as refused:
+        builder.build(Request("registry.example/bayplan:1", "nowhere/nothing:1", "runtime", tmp_path / "a.tar"), commit)
+    assert refused.value.message == (
+        "registry.example/bayplan:1 can't be built: creating build container: nowhere/nothing:1 did not resolve: "
+        "name a base image that is there with BASE"
+    )
+
+
 @cases("chosen", {"another program": "make", "one that isn't there": "/nowhere/podman --quiet"})
 def test_a_builder_that_is_none_is_named(chosen):
     with pytest.raises(Problem, match=r"^BUILDER is"):
