@@ -266,7 +266,7 @@ class Sharing:
         """What the PostFilter plugins read of a pod; None if one doesn't tell. Raises PluginError."""
         if profile is not self._profile:
             return post_filter_values(profile, pod)
-        found = pod.cache.get(self._cache_key, self)
+        found: Hashable = pod.cache.get(self._cache_key, self)
         if found is self:
             found = pod.cache[self._cache_key] = post_filter_values(profile, pod)
         return found
