@@ -4,6 +4,7 @@ Without pods that members look at on other nodes, the search leaves the other po
 """
 
 import random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -105,8 +106,8 @@ def attempted(documents):
 @given(seed=st.integers(0, 2**32))
 def test_the_nodes_and_the_victims_are_the_same(seed, related):
     documents = cluster(random.Random(seed), related=related)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GangSearch, "apart", False)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(GangSearch, "apart", False)
         expected = attempted(documents)
     assert attempted(documents) == expected
 
@@ -117,16 +118,10 @@ def test_most_of_these_gangs_preempt_apart():
     for seed in range(60):
         world = World(gates=GATES)
         world.move(cluster(random.Random(seed), related=False))
-        asked = []
-        with pytest.MonkeyPatch.context() as patch:
-            one_by_one = GangSearch.with_pods_gone
-            patch.setattr(
-                GangSearch,
-                "with_pods_gone",
-                lambda self, *arguments, **named: asked.append(1) or one_by_one(self, *arguments, **named),
-            )
+        search = GangSearch.with_pods_gone
+        with patch.object(GangSearch, "with_pods_gone", autospec=True, side_effect=search) as asked:
             plan = world.attempt(world.unit_of(world.pod("default/us-0")))
-        apart += bool(asked)
-        preempting += bool(asked and plan.preemptions)
+        apart += asked.called
+        preempting += bool(asked.called and plan.preemptions)
     assert apart > 20
     assert preempting > 10

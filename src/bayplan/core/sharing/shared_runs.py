@@ -158,6 +158,8 @@ class Sharing:
     def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
         self._keys = Keys(profile)
+        self._cache_key = object()
+        """Of what PostFilter plugins read, in the caches of pods."""
         self._splits: dict[frozenset[str], SplitProfile] = {}
         self._rows: LruDict[Hashable, SharedRows] = LruDict(capacity)
         self._last: tuple[PodKey, SharedRows] | None = None
@@ -256,9 +258,18 @@ class Sharing:
         Pods with equal values are decided alike as long as the state is the same. `rejected`: whether that is needed of
         rejections only. `profile`: that of the attempt, which may have other PostFilter plugins. Raises PluginError.
         """
-        deciding = self._keys.rejecting(key) if rejected else key.now
-        preempting = None if deciding is None else post_filter_values(profile, pod)
+        deciding = key.rejecting if rejected else key.now
+        preempting = None if deciding is None else self._post_filter_values(profile, pod)
         return None if preempting is None else (deciding, pod.priority, preempting)
+
+    def _post_filter_values(self, profile: Profile, pod: PodInfo) -> Hashable:
+        """What the PostFilter plugins read of a pod; None if one doesn't tell. Raises PluginError."""
+        if profile is not self._profile:
+            return post_filter_values(profile, pod)
+        found: Hashable = pod.cache.get(self._cache_key, self)
+        if found is self:
+            found = pod.cache[self._cache_key] = post_filter_values(profile, pod)
+        return found
 
     def _rejection(self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
         """Return the decision about an equal pod that was rejected in an equal state, if there is one."""
