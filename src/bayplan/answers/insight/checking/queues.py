@@ -72,8 +72,11 @@ class Queues:
     def _queue_of(self, given: Given) -> str:
         """The LocalQueue that an object names; "" if it names none. A CronJob's Jobs come later."""
         document = self._snapshot.document(given.kind, given.key) or {}
-        labels = (document.get("metadata") or {}).get("labels") or {}
-        return "" if given.kind is CRON_JOB else str(labels.get(kueue.QUEUE_LABEL) or "")
+        try:
+            labels = (document.get("metadata") or {}).get("labels") or {}
+            return "" if given.kind is CRON_JOB else str(labels.get(kueue.QUEUE_LABEL) or "")
+        except UNREADABLE:
+            return ""
 
     def _of(self, given: Given, name: str) -> Iterator[Finding]:
         namespace = given.key.partition("/")[0]
