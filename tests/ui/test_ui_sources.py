@@ -11,6 +11,7 @@ from tests.support.waiting import until
 from bayplan.answers.snapshots.rights import EFFECTS, FOLLOWED, ROLE, cluster_role
 from bayplan.client import connect
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
+from bayplan.core.versions import gates_of
 from bayplan.faces.asking import asking, sources
 from bayplan.faces.asking.sources import ClusterSource, FileSource
 from bayplan.faces.ui.server import serving
@@ -47,6 +48,32 @@ async def test_cluster_is_followed():
         assert source.version > 3
         assert list(first.of_kind(NODE)) == ["a"]
         assert sorted(first.of_kind(POD)) == ["default/gone", "default/web"]
+
+
+async def test_questions_are_answered_as_the_version_of_the_cluster_decides(monkeypatch):
+    """Also after an upgrade of the cluster, and unless a version was given."""
+    monkeypatch.setattr(sources, "VERSION_PAUSE", 0.01)
+    said = "v1.36.2"
+
+    async def version(_client):
+        return said
+
+    monkeypatch.setattr(sources, "server_version", version)
+    usual, given = Insight(Snapshot()), Insight(Snapshot(), gates=gates_of("1.36"))
+    async with followed(make_client(make_node("a"), make_pod("web"))) as source:
+        for insight in (usual, given):
+            insight.move(source.snapshot())
+        assert (usual.gates.version, given.gates.version) == ("1.36", "1.36")
+        said = "v1.37.0-gke.1"
+        await until(lambda: source.snapshot().version == said)
+        for insight in (usual, given):
+            insight.move(source.snapshot())
+        assert (usual.gates.version, given.gates.version) == ("1.37", "1.36")
+        assert usual.explain("default/web").outcome == given.explain("default/web").outcome
+        assert (usual.renewed().gates.version, given.renewed().gates.version) == ("1.36", "1.36")
+        renewed = usual.renewed()
+        renewed.move(source.snapshot())
+        assert renewed.gates.version == "1.37"
 
 
 async def test_kinds_without_changes_are_shared_by_snapshots():
@@ -97,7 +124,7 @@ async def test_only_reads_are_sent_and_never_for_secrets_or_config_maps():
             "/what-if?cordon=a&delete_pods=web",
         ):
             await visitor.get(path)
-    sent = [request.info for request in client.transport.requests]
+    sent = [request.info for request in client.transport.requests if request.info.path != "/version"]
     assert {info.verb for info in sent} == {"list", "watch"}
     assert {info.resource for info in sent} == {kind.plural for kind in FOLLOWED}
 

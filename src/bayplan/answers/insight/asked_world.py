@@ -40,19 +40,29 @@ class AskedWorld:
         gates: FeatureGates | None = None,
     ) -> None:
         self.configuration, self.plugins = configuration, plugins
-        self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
-        self.world = World(configuration, plugins, self.gates, seed=seed)
-        self._usable = UsableObjects({NODE, POD, *self.world.handle.watched})
         self._given: Snapshot | None = None
+        self._given_gates = gates
+        self._decide_as(with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates)
         self.move(snapshot)
 
+    def _decide_as(self, gates: FeatureGates) -> None:
+        self.gates = gates
+        self.world = World(self.configuration, self.plugins, gates, seed=self.seed)
+        self._usable = UsableObjects({NODE, POD, *self.world.handle.watched})
+
     def move(self, snapshot: Snapshot) -> None:
-        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`)."""
+        """Ask about another snapshot from now on. Its objects that can't be used are left out (see `problems`).
+
+        If no gates were given, its version decides from now on.
+        """
         if snapshot is self._given:
             self.world.reset()
             return
+        version = snapshot.followed.version
+        if self._given_gates is None and version != self.gates.version:
+            self._decide_as(with_gangs(gates_of(version)))
         usable = self._usable.of(snapshot)
         self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
         self.snapshot = without(usable, self.world.left_out)
@@ -61,7 +71,7 @@ class AskedWorld:
     def renewed(self) -> Self:
         """Another one with the same scheduler, and a world that nothing has touched."""
         return type(self)(
-            Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self.gates
+            Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self._given_gates
         )
 
     @property

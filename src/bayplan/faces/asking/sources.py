@@ -25,11 +25,14 @@ from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.kinds import LEASE, NODE, Kind
 from bayplan.faces.asking.events import Events, server_events, snapshot_events
 from bayplan.running.client.client import Client
+from bayplan.running.client.server_version import server_version
 
 FILE_PAUSE = 1.0
 """Seconds between two looks at a file."""
 LISTED_WITHIN = 5.0
-"""Seconds within which an API server has to list leases."""
+"""Seconds within which an API server has to list leases, or to say its version."""
+VERSION_PAUSE = 300.0
+"""Seconds between two questions for the server's version."""
 
 _HEARTBEAT = re.compile(rb'"(?:resourceVersion|lastHeartbeatTime)":"[^"]*"')
 """The fields that a heartbeat changes."""
@@ -153,6 +156,8 @@ class ClusterSource:
         self._name = name
         self._kinds = tuple(dict.fromkeys((*FOLLOWED, *kinds)))
         self._follows: dict[Kind, _Follow] = {}
+        self._kubernetes = ""
+        """The version of Kubernetes that the server says it has; "" if it doesn't say."""
         self._cached: tuple[int, Snapshot] | None = None
         self._listed = asyncio.Event()
 
@@ -190,7 +195,13 @@ class ClusterSource:
                 if follow.problem and not follow.synced
             )
             documents = {kind: follow.frozen() for kind, follow in self._follows.items()}
-            snapshot = Snapshot(MappingProxyType(with_held_places(documents)), self._name, datetime.now(UTC), gaps)
+            snapshot = Snapshot(
+                MappingProxyType(with_held_places(documents)),
+                self._name,
+                datetime.now(UTC),
+                gaps,
+                version=self._kubernetes,
+            )
             self._cached = self.version, snapshot
         return self._cached[1]
 
@@ -222,13 +233,28 @@ class ClusterSource:
             for kind in self._kinds:
                 follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
                 tasks.create_task(follow.run(), name=f"follow {kind.resource}")
-            tasks.create_task(self._wait_for_lists(), name="wait for lists")
+            tasks.create_task(self._follow_version(), name="follow the version")
 
-    async def _wait_for_lists(self) -> None:
+    async def _follow_version(self) -> None:
+        """Wait for the lists, and ask for the server's version then, and again from time to time."""
         while not all(follow.ready for follow in self._follows.values()):  # noqa: ASYNC110 - a problem sets no event
             await asyncio.sleep(LISTING_PAUSE)
+        self._kubernetes = await self._server_version()
         self.version += 1
         self._listed.set()
+        while True:
+            await asyncio.sleep(VERSION_PAUSE)
+            found = await self._server_version()
+            if found not in {"", self._kubernetes}:  # the cluster was upgraded
+                self._kubernetes = found
+                self.version += 1
+
+    async def _server_version(self) -> str:
+        try:
+            async with asyncio.timeout(LISTED_WITHIN):
+                return await server_version(self._client)
+        except TimeoutError:
+            return ""
 
     def _changed(self) -> None:
         self.version += 1
