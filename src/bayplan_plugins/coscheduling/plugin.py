@@ -126,7 +126,8 @@ class Coscheduling(Plugin):
         """Reject the waiting members of a group if one is unschedulable, unless few members are missing."""
         group = self._groups.of(pod)
         if group is None:
-            return PostFilterResult(Status.unschedulable())
+            named = key_of(pod) is not None
+            return PostFilterResult(Status.unschedulable(*(["can not find pod group"] if named else [])))
         missing = group.needed - len(self._members.assigned(group.key))
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
@@ -177,7 +178,7 @@ class Coscheduling(Plugin):
             return None
         if len(assigned) == 1 and PLACED_WITH not in cycle.data:
             self._handle.activate(other for other in self._members[key].pending if other.uid != pod.uid)
-        return Wait(self._wait if group.timeout is None else group.timeout)
+        return Wait(group.timeout or self._wait)
 
     # Events and background tasks
 
@@ -235,10 +236,10 @@ class Coscheduling(Plugin):
         own = total_requests(pods[uid] for uid in assigned if uid in pods)
         gap = {}
         for resource, least in group.min_resources.items():
-            free = int((nodes.allocatable(resource) - nodes.requested(resource))[nodes.live].sum())
+            free = int((nodes.allocatable(resource) - nodes.requested(resource))[nodes.live].clip(0).sum())
             if (missing := least - free - own[resource]) > 0:
                 gap[resource] = f"{missing}m" if resource == "cpu" else str(missing)
-        free = int((nodes.allowed_pods - nodes.pod_count)[nodes.live].sum()) + len(assigned)
+        free = int((nodes.allowed_pods - nodes.pod_count)[nodes.live].clip(0).sum()) + len(assigned)
         if group.min_member > free:
             gap["pods"] = str(group.min_member - free)
         return gap

@@ -43,7 +43,7 @@ class Loads:
         self.end = 0
         """Seconds since the epoch, when the measurements ended that columns were read of last."""
         self._columns = {field: self._column(field) for field in NodeLoad.__struct_fields__}
-        self._known = NodeColumn(lambda node: node.name in self._nodes, np.int64, reads_pods=False)
+        self._known = NodeColumn(self.knows, np.int64, reads_pods=False)
         self._failed = False
         self._told_invalid = False
         self._turn = asyncio.Lock()
@@ -64,12 +64,13 @@ class Loads:
         return self._columns[field].at(node)
 
     def knows(self, node: NodeInfo) -> bool:
-        """Return whether the source knows a node."""
+        """Return whether the source knows a node, and reports only numbers of it."""
         self._update()
-        return node.name in self._nodes
+        load = self._nodes.get(node.name)
+        return load is not None and load.valid
 
     def known(self, nodes: Nodes) -> Bools:
-        """Return which nodes the source knows."""
+        """Return which nodes the source `knows`."""
         self._update()
         known: Bools = self._known.of(nodes) != 0
         return known
@@ -148,7 +149,7 @@ class Loads:
         (count, example), there = report.invalid, self._handle.objects("Node").keys()
         strange = bool(there and report.nodes) and there.isdisjoint(report.nodes)
         if not self._told_invalid and count:
-            message = "%s reports loads of %d nodes, and of %d others, such as %s, values that are no numbers"
+            message = "%s reports loads of %d nodes, and of %d, such as %s, values that are no numbers"
             log.warning(message, self._source.name, len(report.nodes), count, example)
         if not self._told_invalid and strange:
             message = "%s reports loads of %s, which is no node: the label `instance` must have the name of a node"
