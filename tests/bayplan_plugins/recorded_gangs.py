@@ -3,7 +3,7 @@
 A scenario has PodGroups, nodes, pods that are bound and pods that are pending. Upstream's answer has steps: what
 PreFilter says of a pod that it rejects; what PostFilter says of one that has no node; and how Permit ends for one that
 has a node, and for those that wait. A pod that waits may also be unreserved, and a bound one may be removed. `less` is
-the order of the queue afterwards, as in `recorded_queues.py`.
+the order of the pending pods afterwards, as in `recorded_queues.py`.
 """
 
 import re
@@ -14,9 +14,8 @@ from recorded_scenarios import pod_of
 from recorded_scores import objects_of
 
 from bayplan.answers.simulation.handle import OfflineHandle
-from bayplan.core.api.kinds import POD
+from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.api.objects import convert
-from bayplan.core.api.kinds import NODE
 from bayplan.plugin import CycleState, Diagnosis, Status, Wait
 from bayplan.testing import make_cluster
 from bayplan_plugins.coscheduling.arguments import CoschedulingArgs
@@ -113,7 +112,7 @@ def differences(plugin, scenario, answer, folder):
         if ours != theirs:
             yield ours, theirs
             return
-    pods = [gangs.pods[pod_of(each["pod"]).key] for each in scenario["queue"]]
+    pods = [gangs.pods[pod_of(each).key] for each in scenario["pending"]]
     keys = [gangs.plugin.sort_key(pod, 0.0) for pod in pods]
     for first, second in combinations(range(len(pods)), 2):
         ours = f"{keys[first] < keys[second]:d}{keys[second] < keys[first]:d}"
