@@ -16,7 +16,10 @@ _DAYS = "|".join(calendar.day_name)
 _SHORT_DAYS = "|".join(calendar.day_abbr)
 _ONE_OR_TWO = r"(\d\d?+)"
 _HOURS = r"[+-]0*+(?:2[0-3]|1?\d)?+(?!\d)"
-_NAMED_ZONE = rf"((?>UTC|ChST|MeST|GMT(?:{_HOURS})?|{_HOURS}|[A-Z]{{4}}T(?![A-Z])|[A-Z]{{3}}T(?![A-Z])|WITA(?![A-Z])|[A-Z]{{3}}(?![A-Z])))"
+_NAMED_ZONE = (
+    rf"((?>UTC|ChST|MeST|GMT(?:{_HOURS})?|{_HOURS}|"
+    r"[A-Z]{4}T(?![A-Z])|[A-Z]{3}T(?![A-Z])|WITA(?![A-Z])|[A-Z]{3}(?![A-Z])))"
+)
 _ELEMENTS = {
     "January": ("month name", f"((?i:{'|'.join(_MONTHS[1:])}))"),
     "Jan(?![a-z])": ("month name", f"((?i:{'|'.join(_SHORT_MONTHS[1:])}))"),

@@ -28,10 +28,10 @@ from bayplan_plugins.go_times import time_reader
 
 _RFC3339 = "2006-01-02T15:04:05Z07:00"
 _DIGITS, _HEX = r"\d+(?:_\d+)*", r"[\da-f]+(?:_[\da-f]+)*"
-_DECIMAL = re.compile(rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?", re.ASCII | re.IGNORECASE)
-_HEXADECIMAL = re.compile(
-    rf"[+-]?0x(?:_?{_HEX}(?:\.(?:{_HEX})?)?|\.{_HEX})p[+-]?{_DIGITS}", re.ASCII | re.IGNORECASE
+_DECIMAL = re.compile(
+    rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?", re.ASCII | re.IGNORECASE
 )
+_HEXADECIMAL = re.compile(rf"[+-]?0x(?:_?{_HEX}(?:\.(?:{_HEX})?)?|\.{_HEX})p[+-]?{_DIGITS}", re.ASCII | re.IGNORECASE)
 _WORST_INT = -(1 << 63)
 """Upstream's score of a node without a valid value."""
 _NUMBERS, _TIMES = ("Highest", "Lowest"), ("Newest", "Oldest")

@@ -8,8 +8,8 @@ from bayplan_plugins.trimaran.sources import LoadReport, Metric, NodeLoad
 
 END = 1_790_000_000
 WATCHER = "http://watcher:2020"
-KEY = "load-watcher-8fb605d2"
-"""The report of that load-watcher."""
+KEY = "load-watcher"
+"""The name of its report."""
 
 
 def load(metrics):

@@ -41,22 +41,24 @@ class Gangs:
         """Do what a step says. Returns it with what the plugin says."""
         self.handle.time += timedelta(seconds=1)
         pod, found = self.pods[step["pod"]], {field: step[field] for field in ("op", "pod", "node") if field in step}
-        said = getattr(self, step["op"])(pod, step) | self.settle()
+        ask = {"preFilter": self.pre_filter, "postFilter": self.post_filter, "permit": self.permit}
+        ask |= {"unreserve": self.unreserve, "remove": self.remove}
+        said = ask[step["op"]](pod, step) | self.settle()
         return found | {field: value for field, value in said.items() if value or field == "said"}
 
-    def preFilter(self, pod, step):
+    def pre_filter(self, pod, step):
         answer = self.plugin.pre_filter(CycleState(), pod, self.state.nodes)
         return {"said": "" if answer is None else gap(answer.message)}
 
-    def postFilter(self, pod, step):
-        refused = self.preFilter(pod, step)
+    def post_filter(self, pod, step):
+        refused = self.pre_filter(pod, step)
         if refused["said"]:
             return refused
         result = self.plugin.post_filter(CycleState(), pod, Diagnosis(1, absent=Status.unschedulable("full")), None)
         return {"said": result.status.message}
 
     def permit(self, pod, step):
-        refused = self.preFilter(pod, step)
+        refused = self.pre_filter(pod, step)
         if refused["said"]:
             return refused
         assumed = self.state.assume(pod, step["node"])
@@ -87,7 +89,8 @@ class Gangs:
         gone = [each for each in self.handle.waiting_pods if each.status is not None]
         for each in gone:
             self.handle.waiting_pods.remove(each.pod.uid)
-        allowed, rejected = ([each.pod for each in gone if each.status.rejected is rejected] for rejected in (False, True))
+        rejected = [each.pod for each in gone if each.status.rejected]
+        allowed = [each.pod for each in gone if not each.status.rejected]
         for pod in rejected:
             self.drop(self.pods[pod.key])
         return {"allowed": sorted(pod.key for pod in allowed), "rejected": sorted(pod.key for pod in rejected)}

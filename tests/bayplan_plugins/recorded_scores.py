@@ -9,13 +9,13 @@ scores before they are normalized.
 import json
 
 from recorded_scenarios import place, pod_of
+from tests.bayplan_plugins.load_clusters import report_of
 
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.objects import convert
 from bayplan.testing import make_cluster
 from bayplan_plugins.trimaran.loads import LOAD_REPORTS
 from bayplan_plugins.trimaran.sources import LoadReport, Metric
-from tests.bayplan_plugins.load_clusters import report_of
 
 SERVED = {
     "AppGroup": "appgroups.v1alpha1.appgroup.diktyo.x-k8s.io",

@@ -34,9 +34,10 @@ Bools = NDArray[np.bool_]
 class Loads:
     """The loads that a source reports. A value that isn't measured is NaN; so are all values of unknown nodes."""
 
-    def __init__(self, args: TrimaranArgs, handle: Handle) -> None:
+    def __init__(self, args: TrimaranArgs, handle: Handle, number: int) -> None:
+        """`number`: as of LoadSource."""
         self._handle = handle
-        self._source = LoadSource(args, handle)
+        self._source = LoadSource(args, handle, number)
         self._feed = handle.feed(LOAD_REPORTS, "LoadReport")
         self._read = -1
         self._nodes: dict[str, NodeLoad] = {}
@@ -170,7 +171,7 @@ class SharedLoads:
         """Return the loads of a source."""
         key = msgspec.json.encode((args.watcherAddress, args.provider, args.metricProvider))
         if key not in self._loads:
-            self._loads[key] = Loads(args, handle)
+            self._loads[key] = Loads(args, handle, len(self._loads) + 1)
         return self._loads[key]
 
 

@@ -7,7 +7,6 @@ percentages.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -99,7 +98,8 @@ class LoadReport(msgspec.Struct, frozen=True):
 class LoadSource:
     """A source of loads, as the arguments of a plugin name it. `name`: for messages; `key`: for objects."""
 
-    def __init__(self, args: TrimaranArgs, handle: Handle) -> None:
+    def __init__(self, args: TrimaranArgs, handle: Handle, number: int = 1) -> None:
+        """`number`: of the sources that a configuration has."""
         self._handle = handle
         self._provider = args.metricProvider
         self._watcher = args.watcherAddress.rstrip("/")
@@ -109,7 +109,7 @@ class LoadSource:
         kind = "load-watcher" if self._watcher else args.provider
         self._address = address
         self.name = f"{kind} at {address}" if address else kind
-        self.key = f"{kind.lower()}-{zlib.crc32(address.encode()):08x}" if address else kind.lower()
+        self.key = kind.lower() if number == 1 else f"{kind.lower()}-{number}"
         self._ask = (
             self._ask_watcher if self._watcher else self._ask_prometheus if address else self._ask_metrics_server
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayplan.answers.snapshots.redaction.names import Names, Rule
+from bayplan.answers.snapshots.redaction.plugin_kinds import OF_PLUGINS
 from bayplan.answers.snapshots.redaction.pods import (
     CLAIM_REFERENCES,
     CLAIM_SPEC,
@@ -327,20 +328,7 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         spec=fields("schedulingPolicy disruptionMode priority preemptionPolicy", **_OF_GROUPS),
         status=fields(conditions=CONDITIONS),
     ),
-    ("scheduling.x-k8s.io", "podgroups"): obj(
-        "podgroup",
-        apiVersion=verbatim,
-        kind=constant("PodGroup"),
-        spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
-        status=fields("phase scheduled running succeeded failed"),
-    ),
-    ("scheduling.x-k8s.io", "elasticquotas"): obj(
-        "elasticquota",
-        apiVersion=verbatim,
-        kind=constant("ElasticQuota"),
-        spec=fields(min=amounts, max=amounts),
-        status=fields(used=amounts),
-    ),
+    **OF_PLUGINS,
     ("kueue.x-k8s.io", "workloads"): obj(
         "workload",
         apiVersion=verbatim,
