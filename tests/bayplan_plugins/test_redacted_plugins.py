@@ -198,6 +198,22 @@ async def loads(here):
     return set(here.nodes().values())
 
 
+def profile(name, *calls):
+    spec = {"syscalls": [{"action": "SCMP_ACT_ALLOW", "names": list(calls)}]}
+    return document("security-profiles-operator.x-k8s.io/v1beta1", "SeccompProfile", f"{MARK}-{name}", spec=spec)
+
+
+async def calls(here):
+    """Pods come to those that make the same calls."""
+    for name in "ab":
+        await here.add_node(f"{MARK}-{name}", "40")
+    for number, name in enumerate("xyyxyx"):
+        path = {"type": "Localhost", "localhostProfile": f"operator/default/{MARK}-{name}.json"}
+        await placed(here, f"p{number}", securityContext={"seccompProfile": path})
+    nodes = here.nodes()
+    return sorted([nodes[f"{MARK}-p{number}"] for number in numbers] for numbers in ((0, 3, 5), (1, 2, 4)))
+
+
 def pod_group():
     return document("scheduling.x-k8s.io/v1alpha1", "PodGroup", f"{MARK}-crew", spec={"minMember": 2})
 
@@ -244,6 +260,16 @@ STORIES = {
         },
         {},
         ((POD_GROUPS, pod_group()),),
+    ),
+    "calls": (
+        calls,
+        [[f"{MARK}-a"] * 3, [f"{MARK}-b"] * 3],
+        alone("score", "SySched", 100),
+        {},
+        (
+            ("seccompprofiles.v1beta1.security-profiles-operator.x-k8s.io", profile("x", "read", "write")),
+            ("seccompprofiles.v1beta1.security-profiles-operator.x-k8s.io", profile("y", "bind", "listen")),
+        ),
     ),
     "metadata": (metadata, list("54321"), alone("score", "NodeMetadata", 100), {"NodeMetadata": NEWEST}, ()),
     "loads": (

@@ -138,6 +138,7 @@ def marked_of_plugins(marks, group, plural):
         "networktopologies": ("v1alpha1", "NetworkTopology"),
         "noderesourcetopologies": ("v1alpha2", "NodeResourceTopology"),
         "loadreports": ("v1alpha1", "LoadReport"),
+        "seccompprofiles": ("v1beta1", "SeccompProfile"),
     }[plural]
 
     def text(path):
@@ -154,6 +155,7 @@ def marked_of_plugins(marks, group, plural):
     spec = {
         "topologySortingAlgorithm": text("algorithm"),
         "configmapName": text("configmap"),
+        "syscalls": [{"action": text("action"), "names": [text("names")]}],
         "workloads": [{"workload": workload("workloads"), "dependencies": dependencies}],
         "weights": [{"name": text("weights"), "topologyList": [{"topologyKey": text("key"), "originList": origins}]}],
     }

@@ -120,6 +120,12 @@ OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
             )
         ),
     ),
+    ("security-profiles-operator.x-k8s.io", "seccompprofiles"): obj(
+        "seccompprofile",
+        apiVersion=verbatim,
+        kind=constant("SeccompProfile"),
+        spec=fields(syscalls=each(fields(action=_matching("SCMP_ACT_[A-Z_]+"), names=each(name("syscall"))))),
+    ),
     ("bayplan.dev", "loadreports"): obj(
         "loadreport",
         "end",
