@@ -16,6 +16,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.calling import call
 from bayplan.core.framework.interface import OnlyNow, RestsOn, Sign
 from bayplan.core.framework.profile import Point, Profile, distinct_plugins, implements
+from bayplan.core.framework.promises import reads_pods
 from bayplan.foundations.latest import LruDict
 
 _DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
@@ -119,6 +120,12 @@ class Keys:
                 if plugin.name in self.filtering
             ]
         )
+
+    def rests_on_pods(self, key: PodKey) -> bool:
+        """Return whether the verdict or the score of a node may rest on pods on other nodes."""
+        if key.unshared:
+            return True
+        return any(value != () and reads_pods(each) for each, value in zip(self._resting, key.rests_on, strict=True))
 
     def rest_of(self, key: PodKey, plugins: AbstractSet[str]) -> Values:
         """Return what the results of some plugins rest on."""

@@ -11,6 +11,7 @@ from bayplan.answers.snapshots.redaction.rules import (
     amounts,
     by_name,
     constant,
+    custom,
     each,
     fields,
     key,
@@ -56,24 +57,21 @@ _SETTING = each(
 )
 
 OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
-    ("scheduling.x-k8s.io", "podgroups"): obj(
+    ("scheduling.x-k8s.io", "podgroups"): custom(
         "podgroup",
-        apiVersion=verbatim,
-        kind=constant("PodGroup"),
+        "PodGroup",
         spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
         status=fields("phase scheduled running succeeded failed"),
     ),
-    ("scheduling.x-k8s.io", "elasticquotas"): obj(
+    ("scheduling.x-k8s.io", "elasticquotas"): custom(
         "elasticquota",
-        apiVersion=verbatim,
-        kind=constant("ElasticQuota"),
+        "ElasticQuota",
         spec=fields(min=amounts, max=amounts),
         status=fields(used=amounts),
     ),
-    ("appgroup.diktyo.x-k8s.io", "appgroups"): obj(
+    ("appgroup.diktyo.x-k8s.io", "appgroups"): custom(
         "appgroup",
-        apiVersion=verbatim,
-        kind=constant("AppGroup"),
+        "AppGroup",
         spec=fields(
             "numMembers",
             workloads=each(
@@ -82,10 +80,9 @@ OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
         ),
         status=fields(topologyOrder=each(fields("index", workload=_WORKLOAD))),
     ),
-    ("networktopology.diktyo.x-k8s.io", "networktopologies"): obj(
+    ("networktopology.diktyo.x-k8s.io", "networktopologies"): custom(
         "networktopology",
-        apiVersion=verbatim,
-        kind=constant("NetworkTopology"),
+        "NetworkTopology",
         spec=fields(
             weights=each(
                 fields(
@@ -105,10 +102,9 @@ OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
             )
         ),
     ),
-    ("topology.node.k8s.io", "noderesourcetopologies"): obj(
+    ("topology.node.k8s.io", "noderesourcetopologies"): custom(
         "node",
-        apiVersion=verbatim,
-        kind=constant("NodeResourceTopology"),
+        "NodeResourceTopology",
         topologyPolicies=each(_matching("None|(SingleNUMANode|BestEffort|Restricted)(Pod|Container)Level")),
         attributes=_SETTING,
         zones=each(
@@ -120,10 +116,9 @@ OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
             )
         ),
     ),
-    ("security-profiles-operator.x-k8s.io", "seccompprofiles"): obj(
+    ("security-profiles-operator.x-k8s.io", "seccompprofiles"): custom(
         "seccompprofile",
-        apiVersion=verbatim,
-        kind=constant("SeccompProfile"),
+        "SeccompProfile",
         spec=fields(syscalls=each(fields(action=_matching("SCMP_ACT_[A-Z_]+"), names=each(name("syscall"))))),
     ),
     ("bayplan.dev", "loadreports"): obj(
