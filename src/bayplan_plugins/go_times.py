@@ -1,102 +1,162 @@
 """Reads times in a format as Go's package `time` defines it: an example, which shows 2006-01-02 15:04:05 -0700.
 
-Mirrors time.Parse, without days of the year. Names of time zones are read as UTC, as Go does for those that it doesn't
-know.
+Mirrors time.Parse. Names of time zones are read as UTC, as Go does for those that it doesn't know.
 """
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, timedelta
 
-_MONTHS = list(calendar.month_name)
-_SHORT_MONTHS = list(calendar.month_abbr)
+_MONTHS = [name.lower() for name in calendar.month_name]
+_SHORT_MONTHS = [name.lower() for name in calendar.month_abbr]
 _DAYS = "|".join(calendar.day_name)
 _SHORT_DAYS = "|".join(calendar.day_abbr)
+_ONE_OR_TWO = r"(\d\d?+)"
+_HOURS = r"[+-]0*+(?:2[0-3]|1?\d)?+(?!\d)"
+_NAMED_ZONE = (
+    rf"((?>UTC|ChST|MeST|GMT(?:{_HOURS})?|{_HOURS}|"
+    r"[A-Z]{4}T(?![A-Z])|[A-Z]{3}T(?![A-Z])|WITA(?![A-Z])|[A-Z]{3}(?![A-Z])))"
+)
 _ELEMENTS = {
-    "January": f"(?P<month_name>{'|'.join(_MONTHS[1:])})",
-    "Jan": f"(?P<month_abbr>{'|'.join(_SHORT_MONTHS[1:])})",
-    "Monday": f"(?:{_DAYS})",
-    "Mon": f"(?:{_SHORT_DAYS})",
-    "MST": "(?:[A-Z]{3,5}|[+-]\\d\\d)",
-    "Z07:00": "(?P<zone>Z|[+-]\\d\\d:\\d\\d)",
-    "Z0700": "(?P<zone>Z|[+-]\\d{4})",
-    "Z07": "(?P<zone>Z|[+-]\\d\\d)",
-    "-07:00": "(?P<zone>[+-]\\d\\d:\\d\\d)",
-    "-0700": "(?P<zone>[+-]\\d{4})",
-    "-07": "(?P<zone>[+-]\\d\\d)",
-    "2006": "(?P<year>\\d{4})",
-    "01": "(?P<month>\\d\\d)",
-    "02": "(?P<day>\\d\\d)",
-    "03": "(?P<hour12>\\d\\d)",
-    "04": "(?P<minute>\\d\\d)",
-    "05": "(?P<second>\\d\\d)(?:[.,]\\d+)?",
-    "06": "(?P<short_year>\\d\\d)",
-    "15": "(?P<hour>\\d\\d?)",
-    "_2": " ?(?P<day>\\d\\d?)",
-    "PM": "(?P<half>AM|PM)",
-    "pm": "(?P<half>am|pm)",
-    "1": "(?P<month>\\d\\d?)",
-    "2": "(?P<day>\\d\\d?)",
-    "3": "(?P<hour12>\\d\\d?)",
-    "4": "(?P<minute>\\d\\d?)",
-    "5": "(?P<second>\\d\\d?)(?:[.,]\\d+)?",
+    "January": ("month name", f"((?i:{'|'.join(_MONTHS[1:])}))"),
+    "Jan(?![a-z])": ("month name", f"((?i:{'|'.join(_SHORT_MONTHS[1:])}))"),
+    "Monday": ("", f"((?i:{_DAYS}))"),
+    "Mon(?![a-z])": ("", f"((?i:{_SHORT_DAYS}))"),
+    "MST": ("zone name", _NAMED_ZONE),
+    "Z07:00:00": ("zone", r"(Z|[+-]\d\d:\d\d:\d\d)"),
+    "Z070000": ("zone", r"(Z|[+-]\d{6})"),
+    "Z07:00": ("zone", r"(Z|[+-]\d\d:\d\d)"),
+    "Z0700": ("zone", r"(Z|[+-]\d{4})"),
+    "Z07": ("zone", r"(Z|[+-]\d\d)"),
+    "-07:00:00": ("zone", r"([+-]\d\d:\d\d:\d\d)"),
+    "-070000": ("zone", r"([+-]\d{6})"),
+    "-07:00": ("zone", r"([+-]\d\d:\d\d)"),
+    "-0700": ("zone", r"([+-]\d{4})"),
+    "-07": ("zone", r"([+-]\d\d)"),
+    "2006": ("year", r"(\d{4})"),
+    "002": ("day of year", r"(\d{3})"),
+    "01": ("month", r"(\d\d)"),
+    "02": ("day", r"(\d\d)"),
+    "03": ("hour of 12", r"(\d\d)"),
+    "04": ("minute", r"(\d\d)"),
+    "05": ("second", r"(\d\d)"),
+    "06": ("short year", r"(\d\d)"),
+    "15": ("hour", _ONE_OR_TWO),
+    "__2": ("day of year", r" ? ?(\d{1,3}+)"),
+    "_2(?!006)": ("day", f" ?{_ONE_OR_TWO}"),
+    "PM": ("half", "(AM|PM)"),
+    "pm": ("half", "(am|pm)"),
+    "1": ("month", _ONE_OR_TWO),
+    "2": ("day", _ONE_OR_TWO),
+    "3": ("hour of 12", _ONE_OR_TWO),
+    "4": ("minute", _ONE_OR_TWO),
+    "5": ("second", _ONE_OR_TWO),
+    r"[.,]0+(?!\d)": ("", ""),
+    r"[.,]9+(?!\d)": ("", r"((?:[.,]\d++)?)"),
 }
-_ELEMENT = re.compile(f"{'|'.join(map(re.escape, _ELEMENTS))}|[.,](?:0+|9+)(?!\\d)")
+"""What elements look like in a format; what they mean, and what they look like in a time. Fractions are of no use."""
+_ELEMENT = re.compile("|".join(f"({element})" for element in _ELEMENTS))
+_MEANINGS = list(_ELEMENTS.values())
+_FIELDS = {"hour of 12": "hour", "short year": "year", "month name": "month"}
+_MOST = {"month": 12, "hour": 23, "hour of 12": 12, "minute": 59, "second": 59}
+_FRACTION = r"(?:[.,]\d++)?"
+_EPOCH = date(1970, 1, 1).toordinal()
+_CYCLE = 400
+"""Years after which the calendar repeats itself."""
+_DAYS_OF_CYCLE = date(_CYCLE + 1, 1, 1).toordinal() - 1
 
 
 def time_reader(layout: str) -> Callable[[str], int | None]:
     """Return what reads a time: whole seconds since the epoch, rounded down; None for a text of another form."""
-    pattern, end, before = "", 0, ""
+    pattern, meanings, end = "", [""], 0
     for match in _ELEMENT.finditer(layout):
-        pattern += re.escape(layout[end : match.start()])
-        element = match.group()
-        if element[0] in ".,":  # a fraction, which the seconds before it read
-            pattern += "" if before in {"05", "5"} and end == match.start() else re.escape(element)
-        else:
-            pattern += _ELEMENTS[element]
-        end, before = match.end(), element
-    try:
-        compiled = re.compile(pattern + re.escape(layout[end:]), re.ASCII)
-    except re.error:  # an element occurs twice
-        return lambda _: None
+        assert match.lastindex is not None
+        meaning, element = _MEANINGS[match.lastindex - 1]
+        example = match.group()
+        if meanings[-1] == "second" and example[0] not in ".,":
+            pattern += _FRACTION  # seconds may have one that the layout doesn't have
+        pattern += _literal(layout[end : match.start()]) + (element or rf"([.,]\d{{{len(example) - 1}}})")
+        meanings.append(meaning)
+        end = match.end()
+    if meanings[-1] == "second":
+        pattern += _FRACTION
+    compiled = re.compile(pattern + _literal(layout[end:]), re.ASCII)
 
     def read(text: str) -> int | None:
         match = compiled.fullmatch(text)
         try:
-            return None if match is None else _seconds(match.groupdict())
+            return None if match is None else _seconds(zip(meanings[1:], match.groups(), strict=True))
         except (ValueError, OverflowError):  # a 31st of June
             return None
 
     return read
 
 
-def _seconds(found: dict[str, str | None]) -> int:
-    month = int(found.get("month") or 1)
-    if name := found.get("month_name"):
-        month = _MONTHS.index(name)
-    elif name := found.get("month_abbr"):
-        month = _SHORT_MONTHS.index(name)
-    year = int(found.get("year") or 1)
-    if short := found.get("short_year"):
-        year = int(short) + (1900 if int(short) >= 69 else 2000)
-    hour = int(found.get("hour") or 0)
-    if half_day := found.get("hour12"):
-        if int(half_day) > 12:
-            raise ValueError(half_day)
-        hour = int(half_day) % 12 if found.get("half") else int(half_day)
-    if (found.get("half") or "").upper() == "PM" and hour < 12:
+def _literal(text: str) -> str:
+    """What a part of a layout without elements looks like in a time. Spaces may be more or fewer there."""
+    return re.sub(r"(?:\\ )+", "(?: ++|$)", re.escape(text))
+
+
+def _seconds(found: Iterable[tuple[str, str]]) -> int:
+    """The time that elements mean; of those that mean the same, the last one counts. Raises ValueError."""
+    numbers: dict[str, int] = {}
+    halves, zones, offset = set(), set(), 0
+    for meaning, text in found:
+        if meaning == "half":
+            halves.add(text.upper())
+        elif meaning in {"zone", "zone name"}:
+            zones.add(text)
+            offset = _offset(text) if meaning == "zone" else offset
+        elif meaning:
+            numbers[_FIELDS.get(meaning, meaning)] = _number(meaning, text)
+    hour = numbers.get("hour", 0)
+    if "PM" in halves and hour < 12:
         hour += 12
-    minute, second = int(found.get("minute") or 0), int(found.get("second") or 0)
-    moment = datetime(year, month, int(found.get("day") or 1), hour, minute, second, tzinfo=_zone(found.get("zone")))
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    elif "AM" in halves and hour == 12:
+        hour = 0
+    if {"Z", "UTC"} & zones:
+        offset = 0
+    minutes = hour * 60 + numbers.get("minute", 0)
+    return _days(numbers) * 86400 + minutes * 60 + numbers.get("second", 0) - offset
 
 
-def _zone(text: str | None) -> timezone:
-    if not text or text == "Z":
-        return UTC
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return timezone(-offset if text[0] == "-" else offset)
+def _number(meaning: str, text: str) -> int:
+    if meaning == "month name":
+        return _SHORT_MONTHS.index(text[:3].lower())
+    number = int(text)
+    if number > _MOST.get(meaning, number) or (meaning == "month" and not number):
+        raise ValueError(text)
+    if meaning == "short year":
+        number += 1900 if number >= 69 else 2000
+    return number
+
+
+def _days(numbers: Mapping[str, int]) -> int:
+    """The days since the epoch. Without a year, they are those of the year 0."""
+    year, cycles = numbers.get("year", 0), 0
+    if not year:
+        year, cycles = _CYCLE, 1
+    of_year = numbers.get("day of year")
+    if of_year is None:
+        day = date(year, numbers.get("month", 1), numbers.get("day", 1))
+    else:
+        day = date(year, 1, 1) + timedelta(days=of_year - 1)
+        same = (year, numbers.get("month", day.month), numbers.get("day", day.day))
+        if same != (day.year, day.month, day.day):
+            raise ValueError(of_year)
+    return day.toordinal() - _EPOCH - cycles * _DAYS_OF_CYCLE
+
+
+def _offset(text: str) -> int:
+    """The seconds that a zone is ahead of UTC. Raises ValueError."""
+    if text == "Z":
+        return 0
+    digits = text[1:].replace(":", "").ljust(6, "0")
+    hours, minutes, seconds = int(digits[:2]), int(digits[2:4]), int(digits[4:])
+    if hours > 24 or minutes > 60 or seconds > 60:
+        raise ValueError(text)
+    offset = (hours * 60 + minutes) * 60 + seconds
+    return -offset if text[0] == "-" else offset

@@ -27,7 +27,11 @@ from bayplan_plugins.go_arithmetic import Scores, scaled
 from bayplan_plugins.go_times import time_reader
 
 _RFC3339 = "2006-01-02T15:04:05Z07:00"
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_DIGITS, _HEX = r"\d+(?:_\d+)*", r"[\da-f]+(?:_[\da-f]+)*"
+_DECIMAL = re.compile(
+    rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?", re.ASCII | re.IGNORECASE
+)
+_HEXADECIMAL = re.compile(rf"[+-]?0x(?:_?{_HEX}(?:\.(?:{_HEX})?)?|\.{_HEX})p[+-]?{_DIGITS}", re.ASCII | re.IGNORECASE)
 _WORST_INT = -(1 << 63)
 """Upstream's score of a node without a valid value."""
 _NUMBERS, _TIMES = ("Highest", "Lowest"), ("Newest", "Oldest")
@@ -102,8 +106,15 @@ class NodeMetadata(Plugin):
 
 
 def _number(text: str) -> int | None:
-    """The whole part of a number; None for others, and for those that 64 bits can't hold."""
-    if not _NUMBER.fullmatch(text):
+    """The whole part of a number as Go writes it; None for others, and for those that 64 bits can't hold."""
+    digits = text.replace("_", "")
+    try:
+        if _DECIMAL.fullmatch(text):
+            number = float(digits)
+        elif _HEXADECIMAL.fullmatch(text):
+            number = float.fromhex(digits)
+        else:
+            return None
+    except OverflowError:
         return None
-    number = float(text)
     return int(number) if -(2.0**63) < number < 2.0**63 else None

@@ -4,20 +4,29 @@ from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.plugin import CycleState, Score
 from bayplan.testing import make_cluster, make_pod
 from bayplan_plugins.trimaran.loads import LOAD_REPORTS
-from bayplan_plugins.trimaran.sources import Metric, NodeLoad
+from bayplan_plugins.trimaran.sources import LoadReport, Metric, NodeLoad
 
 END = 1_790_000_000
 WATCHER = "http://watcher:2020"
+KEY = "load-watcher"
+"""The name of its report."""
 
 
 def load(metrics):
     return NodeLoad.of(Metric(*each) for each in metrics)
 
 
-def report(handle, loads, key="load-watcher-21f1a8a6", end=END):
+def report_of(loads, key=KEY):
+    """A LoadReport as an object of a snapshot has it."""
+    nodes = {name: [getattr(each, field) for field in NodeLoad.__struct_fields__] for name, each in loads.nodes.items()}
+    head = {"apiVersion": "bayplan.dev/v1alpha1", "kind": "LoadReport", "metadata": {"name": key, "uid": key}}
+    return head | {"end": loads.end, "nodes": nodes}
+
+
+def report(handle, loads, key=KEY, end=END):
     """Put a report as the task does. `loads`: metrics by node."""
-    nodes = {name: [getattr(load(each), field) for field in NodeLoad.__struct_fields__] for name, each in loads.items()}
-    handle.feed(LOAD_REPORTS, "LoadReport").put(key, {"end": end, "nodes": nodes})
+    content = report_of(LoadReport(end, {name: load(each) for name, each in loads.items()}))
+    handle.feed(LOAD_REPORTS, "LoadReport").put(key, {field: content[field] for field in ("end", "nodes")})
 
 
 def containers(*amounts, fields=("requests", "limits")):

@@ -183,6 +183,11 @@ PRE_FILTER = {
         [needing(12, "1"), *(member(f"red-{number}") for number in range(12))],
         "resource gap of PodGroup default/red: pods: 2",
     ),
+    "a node with too much on it": ([needing(1, "4"), member("red-0"), make_pod("other", node="a", cpu="6")], None),
+    "a node with too much on it, and members there": (
+        [needing(2, "8"), member("red-0"), member("red-1", node="a", cpu="3"), make_pod("other", node="a", cpu="3")],
+        "resource gap of PodGroup default/red: cpu: 3000m",
+    ),
     "invalid group": (
         [group("red", "many"), member("red-0")],
         "PodGroup default/red is invalid: Expected `int`, got `str` - at `$.minMember`",
@@ -248,6 +253,7 @@ async def test_members_wait_for_each_other_in_permit():
 WAITS = {
     "from the arguments": (group("red", 3), {"permitWaitingTimeSeconds": 10}, 10),
     "from the group": (group("red", 3, scheduleTimeoutSeconds=5), {"permitWaitingTimeSeconds": 10}, 5),
+    "0 in the group": (group("red", 3, scheduleTimeoutSeconds=0), {"permitWaitingTimeSeconds": 10}, 10),
     "0 in the arguments means 60": (group("red", 3), {"permitWaitingTimeSeconds": 0}, 60),
 }
 
@@ -302,6 +308,7 @@ async def test_permit_does_not_count_deleted_members():
 
 POST_FILTER = {
     "no group": ([], make_pod("plain"), 0, 10, ""),
+    "an unknown group": ([], member("red-0"), 0, 10, "can not find pod group"),
     "most members are missing": ([group("red", 3), *three()], member("red-0"), 1, 10, "gets rejected"),
     "few members are missing": ([group("red", 3), *three()], member("red-2"), 2, 34, ""),
     "never": ([group("red", 3), *three()], member("red-0"), 0, 100, ""),

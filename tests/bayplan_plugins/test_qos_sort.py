@@ -30,6 +30,13 @@ def test_the_quality_of_service_is_read_of_the_spec_where_the_status_lacks_it(qu
     assert pod("p", quality).qos_class == name
 
 
+def test_amounts_are_compared_and_not_how_they_are_written():
+    resources = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "0.5", "memory": "1024Mi"}}
+    assert make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]}).qos_class == "Guaranteed"
+    nothing = {"requests": {"cpu": "0m", "memory": "0.0"}}
+    assert make_pod("p", spec={"containers": [{"name": "c", "resources": nothing}]}).qos_class == "BestEffort"
+
+
 def test_the_status_says_the_quality_of_service_as_the_api_server_found_it():
     assert pod("p", "G", status={"qosClass": "Burstable"}).qos_class == "Burstable"
 

@@ -76,6 +76,34 @@ def test_what_a_pod_will_use_is_predicted_of_its_limits_requests_or_the_default(
     assert predicted({}, overhead={"cpu": "250m"}) == 1250
 
 
+def test_a_negative_multiplier_is_used_as_it_is():
+    args = TargetLoadPackingArgs(watcherAddress=WATCHER, defaultRequestsMultiplier="-1.5")
+    assert Loaded(TargetLoadPacking, args, make_node("a")).plugin.sign(make_pod("p", cpu="333m")) == -500
+
+
+@pytest.mark.parametrize(
+    ("plugin", "metrics", "scores"),
+    [
+        (TargetLoadPacking, [["CPU", "AVG", 10], ["Memory", "AVG", math.nan]], [55, 55]),
+        (TargetLoadPacking, [["CPU", "AVG", 10], ["CPU", "STD", math.inf]], [55, 55]),
+        (TargetLoadPacking, [["CPU", "AVG", math.nan], ["Memory", "AVG", 10]], [0, 55]),
+        (LoadVariationRiskBalancing, [["CPU", "AVG", 10], ["Memory", "AVG", math.nan]], [0, 95]),
+        (LowRiskOverCommitment, [["CPU", "AVG", 10], ["Memory", "STD", math.nan]], [0, 100]),
+    ],
+)
+def test_a_value_that_is_no_number_costs_those_that_read_it(plugin, metrics, scores):
+    nodes = [make_node(name, cpu="4", memory="4Gi") for name in ("a", "b")]
+    cluster = Loaded(plugin, plugin.arguments(watcherAddress=WATCHER), *nodes)
+    cluster.report({"a": metrics, "b": [["CPU", "AVG", 10]]})
+    assert cluster.scores(pod_of([0, 0] if plugin is TargetLoadPacking else [4, 1])) == scores
+
+
+def test_powers_that_differ_by_more_than_64_bits_hold_are_put_in_order():
+    made = Loaded(Peaks, PeaksArgs(WatcherAddress=WATCHER, **PLUGINS[Peaks]), make_node("a"))
+    raw = np.array([-(2**63) + 1, 2**63 - 1, 0])
+    assert made.plugin.normalize_scores(None, None, raw, None).tolist() == [100, 0, 50]
+
+
 @pytest.mark.parametrize(
     ("models", "message"),
     [

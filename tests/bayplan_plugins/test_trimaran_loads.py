@@ -204,7 +204,7 @@ async def test_a_hundred_values_of_ten_thousand_that_are_no_numbers_cost_their_n
         await made.plugin._loads.ask()
     assert len(known(made)) == 9_900
     (line,) = lines(caplog)
-    assert line.endswith("reports loads of 9900 nodes, and of 100 others, such as n7, values that are no numbers")
+    assert line.endswith("reports loads of 9900 nodes, and of 100, such as n7, values that are no numbers")
     assert made.scores(make_pod("p", cpu="0")) == [33] * 7 + [0]
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bayplan.answers.snapshots.redaction.kinds import FIELDS
+from bayplan.answers.snapshots.redaction.plugin_kinds import OF_PLUGINS
 from bayplan.core.api import kueue
 from bayplan.core.api.kinds import KINDS, VERSIONED_KINDS
 from bayplan.core.api.type_table import fields_of, table
@@ -80,6 +81,8 @@ def marked(marks, resource):
         spec = {bound: {marks.at("minResources{key}"): "1"} for bound in ("min", "max")}
         metadata = marks.value("meta_v1.ObjectMeta", "elasticquotas/metadata")
         return {**header, "metadata": metadata, "spec": spec | {"tree": marks.at("spec.tree")}}
+    if resource in OF_PLUGINS:
+        return marked_of_plugins(marks, *resource)
     if resource not in MODELS:
         return marked_custom(marks, *resource)
     kind = MODELS[resource]
@@ -126,6 +129,49 @@ def marked_custom(marks, group, plural):
     metadata = marks.value("meta_v1.ObjectMeta", f"{plural}/metadata")
     version = "v1" if plural == "provisioningrequests" else kueue.VERSIONS[0]
     return {"apiVersion": f"{group}/{version}", "kind": name, "metadata": metadata, "spec": spec, "status": status}
+
+
+def marked_of_plugins(marks, group, plural):
+    """An object of a kind of scheduler-plugins, with all fields of which any of these kinds has some."""
+    version, kind = {
+        "appgroups": ("v1alpha1", "AppGroup"),
+        "networktopologies": ("v1alpha1", "NetworkTopology"),
+        "noderesourcetopologies": ("v1alpha2", "NodeResourceTopology"),
+        "loadreports": ("v1alpha1", "LoadReport"),
+        "seccompprofiles": ("v1beta1", "SeccompProfile"),
+    }[plural]
+
+    def text(path):
+        return marks.at(f"{plural}/{path}")
+
+    def workload(path):
+        return {field: text(f"{path}.{field}") for field in ("kind", "name", "namespace", "selector")}
+
+    dependencies = [{"workload": workload("dependencies"), "minBandwidth": "1", "maxNetworkCost": 1}]
+    costs = [{"destination": text("destination"), "bandwidthCapacity": "1", "networkCost": 1, "name": text("cost")}]
+    origins = [{"origin": text("origin"), "costList": costs}]
+    named = [{"name": text("attribute.name"), "value": text("attribute.value")}]
+    resources = [{"name": marks.at("podSets[].requests{key}"), "available": "1", "allocatable": "1", "capacity": "1"}]
+    spec = {
+        "topologySortingAlgorithm": text("algorithm"),
+        "configmapName": text("configmap"),
+        "syscalls": [{"action": text("action"), "names": [text("names")]}],
+        "workloads": [{"workload": workload("workloads"), "dependencies": dependencies}],
+        "weights": [{"name": text("weights"), "topologyList": [{"topologyKey": text("key"), "originList": origins}]}],
+    }
+    zone = {"name": text("zone"), "type": text("type"), "parent": text("parent"), "costs": costs, "attributes": named}
+    return {
+        "apiVersion": f"{group}/{version}",
+        "kind": kind,
+        "metadata": marks.value("meta_v1.ObjectMeta", f"{plural}/metadata"),
+        "spec": spec,
+        "status": {"topologyOrder": [{"workload": workload("order"), "index": 1}]},
+        "topologyPolicies": [text("policy")],
+        "attributes": named,
+        "zones": [zone | {"resources": resources}],
+        "end": 1,
+        "nodes": {text("nodes{key}"): [1.5, None, text("nodes")]},
+    }
 
 
 @pytest.mark.parametrize("resource", FIELDS, ids=".".join)

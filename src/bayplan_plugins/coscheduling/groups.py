@@ -6,8 +6,7 @@ custom resource). Mirrors apis/scheduling/v1alpha1/types.go, pkg/util/podgroup.g
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -90,14 +89,6 @@ def key_of(pod: PodInfo) -> str | None:
     """Return `namespace/name` of a pod's group; None if it has none."""
     name = pod.labels.get(POD_GROUP_LABEL) or pod.labels.get(LIGHTWEIGHT_LABEL)
     return f"{pod.namespace}/{name}" if name else None
-
-
-def total_requests(pods: Iterable[PodInfo]) -> Counter[str]:
-    """Return the sums of the requests of pods, by resource."""
-    total: Counter[str] = Counter()
-    for pod in pods:
-        total.update(pod.requested)
-    return total
 
 
 def spec_of(pod_group: Any) -> CoschedulingSpec:

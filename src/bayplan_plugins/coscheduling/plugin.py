@@ -6,9 +6,12 @@ Mirrors pkg/coscheduling/coscheduling.go and core/core.go of scheduler-plugins. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.plugin import (
     PLACED_WITH,
@@ -33,7 +36,7 @@ from bayplan.plugin import (
     WhatIf,
 )
 from bayplan_plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan_plugins.coscheduling.groups import Group, Groups, key_of, succeeded, total_requests
+from bayplan_plugins.coscheduling.groups import Group, Groups, key_of, succeeded
 from bayplan_plugins.coscheduling.status import PodGroupStatuses
 from bayplan_plugins.definitions import definition, permissions
 
@@ -126,7 +129,8 @@ class Coscheduling(Plugin):
         """Reject the waiting members of a group if one is unschedulable, unless few members are missing."""
         group = self._groups.of(pod)
         if group is None:
-            return PostFilterResult(Status.unschedulable())
+            named = key_of(pod) is not None
+            return PostFilterResult(Status.unschedulable(*(["can not find pod group"] if named else [])))
         missing = group.needed - len(self._members.assigned(group.key))
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
@@ -177,7 +181,7 @@ class Coscheduling(Plugin):
             return None
         if len(assigned) == 1 and PLACED_WITH not in cycle.data:
             self._handle.activate(other for other in self._members[key].pending if other.uid != pod.uid)
-        return Wait(self._wait if group.timeout is None else group.timeout)
+        return Wait(group.timeout or self._wait)
 
     # Events and background tasks
 
@@ -229,19 +233,32 @@ class Coscheduling(Plugin):
         return ""
 
     def _gap(self, group: Group, nodes: Nodes) -> dict[str, str]:
-        """Return how much of minResources is not free in the cluster. Requests of assigned members count as free."""
-        assigned = self._members.assigned(group.key)
-        pods = self._members[group.key].pods
-        own = total_requests(pods[uid] for uid in assigned if uid in pods)
+        """Return how much of minResources is not free in the cluster. Requests of assigned members count as free.
+
+        A node on which more is requested than it has leaves nothing, and takes nothing from the others.
+        """
+        members = list(self._members_there(group.key, nodes))
         gap = {}
         for resource, least in group.min_resources.items():
-            free = int((nodes.allocatable(resource) - nodes.requested(resource))[nodes.live].sum())
-            if (missing := least - free - own[resource]) > 0:
+            left = nodes.allocatable(resource) - nodes.requested(resource)
+            for position, pod in members:
+                left[position] += pod.requested.get(resource, 0)
+            if (missing := least - _sum(left, nodes)) > 0:
                 gap[resource] = f"{missing}m" if resource == "cpu" else str(missing)
-        free = int((nodes.allowed_pods - nodes.pod_count)[nodes.live].sum()) + len(assigned)
-        if group.min_member > free:
-            gap["pods"] = str(group.min_member - free)
+        left = nodes.allowed_pods - nodes.pod_count
+        for position, _ in members:
+            left[position] += 1
+        if (missing := group.min_member - _sum(left, nodes)) > 0:
+            gap["pods"] = str(missing)
         return gap
+
+    def _members_there(self, key: str, nodes: Nodes) -> Iterator[tuple[int, PodInfo]]:
+        """Yield the assigned members of a group on the nodes, with the positions of these."""
+        assigned = self._members.assigned(key)
+        for position in nodes.positions(self._members.nodes(key)).values():
+            for pod in nodes.info(position).pods:
+                if pod.uid in assigned:
+                    yield position, pod
 
     def _reject_waiting(self, key: str, message: str) -> None:
         for waiting in self._handle.waiting_pods:
@@ -257,6 +274,11 @@ class Coscheduling(Plugin):
         if not self._members[key].pods:
             for memory in (self._failed, self._backed_off, self._enough):
                 memory.pop(key, None)
+
+
+def _sum(left: NDArray[np.int64], nodes: Nodes) -> int:
+    """What is left on all nodes together."""
+    return int(left[nodes.live].clip(0).sum())
 
 
 def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:

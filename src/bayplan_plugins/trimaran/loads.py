@@ -34,16 +34,17 @@ Bools = NDArray[np.bool_]
 class Loads:
     """The loads that a source reports. A value that isn't measured is NaN; so are all values of unknown nodes."""
 
-    def __init__(self, args: TrimaranArgs, handle: Handle) -> None:
+    def __init__(self, args: TrimaranArgs, handle: Handle, number: int) -> None:
+        """`number`: as of LoadSource."""
         self._handle = handle
-        self._source = LoadSource(args, handle)
+        self._source = LoadSource(args, handle, number)
         self._feed = handle.feed(LOAD_REPORTS, "LoadReport")
         self._read = -1
         self._nodes: dict[str, NodeLoad] = {}
         self.end = 0
         """Seconds since the epoch, when the measurements ended that columns were read of last."""
         self._columns = {field: self._column(field) for field in NodeLoad.__struct_fields__}
-        self._known = NodeColumn(lambda node: node.name in self._nodes, np.int64, reads_pods=False)
+        self._known = NodeColumn(self.knows, np.int64, reads_pods=False)
         self._failed = False
         self._told_invalid = False
         self._turn = asyncio.Lock()
@@ -64,12 +65,13 @@ class Loads:
         return self._columns[field].at(node)
 
     def knows(self, node: NodeInfo) -> bool:
-        """Return whether the source knows a node."""
+        """Return whether the source knows a node, and reports only numbers of it."""
         self._update()
-        return node.name in self._nodes
+        load = self._nodes.get(node.name)
+        return load is not None and load.valid
 
     def known(self, nodes: Nodes) -> Bools:
-        """Return which nodes the source knows."""
+        """Return which nodes the source `knows`."""
         self._update()
         known: Bools = self._known.of(nodes) != 0
         return known
@@ -148,7 +150,7 @@ class Loads:
         (count, example), there = report.invalid, self._handle.objects("Node").keys()
         strange = bool(there and report.nodes) and there.isdisjoint(report.nodes)
         if not self._told_invalid and count:
-            message = "%s reports loads of %d nodes, and of %d others, such as %s, values that are no numbers"
+            message = "%s reports loads of %d nodes, and of %d, such as %s, values that are no numbers"
             log.warning(message, self._source.name, len(report.nodes), count, example)
         if not self._told_invalid and strange:
             message = "%s reports loads of %s, which is no node: the label `instance` must have the name of a node"
@@ -169,7 +171,7 @@ class SharedLoads:
         """Return the loads of a source."""
         key = msgspec.json.encode((args.watcherAddress, args.provider, args.metricProvider))
         if key not in self._loads:
-            self._loads[key] = Loads(args, handle)
+            self._loads[key] = Loads(args, handle, len(self._loads) + 1)
         return self._loads[key]
 
 

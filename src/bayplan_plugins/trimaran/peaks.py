@@ -120,10 +120,11 @@ class Peaks(Plugin):
         """Turn the scores around: the lowest becomes 100."""
         if not scores.any():
             return scores
-        lowest, span = scores.min(), scores.max() - scores.min()
+        above = scores.view(np.uint64) - scores.min().view(np.uint64)  # may be more than an int64 can hold
+        span = above.max()
         if not span:
             return np.full_like(scores, MAX_NODE_SCORE)
-        share = float(MAX_NODE_SCORE) * (scores - lowest).astype(np.float64) / float(span)
+        share = float(MAX_NODE_SCORE) * above.astype(np.float64) / float(span)
         turned: Scores = MAX_NODE_SCORE - np.trunc(share).astype(np.int64)
         return turned
 

@@ -7,8 +7,7 @@ percentages.
 from __future__ import annotations
 
 import math
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import aiohttp
@@ -43,12 +42,18 @@ class Metric(msgspec.Struct, frozen=True):
     operator: str = ""
     value: float | None = None
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it has a value, and a finite one."""
+        return self.value is not None and math.isfinite(self.value)
+
 
 class NodeLoad(msgspec.Struct, array_like=True, frozen=True):
     """The load of a node in percent; None for what isn't measured. A source knows the node, even if all are None.
 
     `cpu`: the average or latest load of its CPUs. The others are as GetResourceData of upstream reads them, which also
-    takes metrics without an operator, and 0 as the average where there is only a deviation.
+    takes metrics without an operator, and 0 as the average where there is only a deviation. `valid`: whether all values
+    are numbers; if not, only `cpu` may be known.
     """
 
     cpu: float | None = None
@@ -56,30 +61,45 @@ class NodeLoad(msgspec.Struct, array_like=True, frozen=True):
     cpu_deviation: float = 0.0
     memory_average: float | None = None
     memory_deviation: float = 0.0
+    valid: bool = True
 
     @classmethod
     def of(cls, metrics: Iterable[Metric]) -> NodeLoad:
         """Read the metrics of a node."""
-        metrics = [metric for metric in metrics if metric.value is not None and math.isfinite(metric.value)]
-        latest = [metric.value for metric in metrics if metric.type == "CPU" and metric.operator in {"AVG", "Latest"}]
-        return cls(latest[-1] if latest else None, *_data(metrics, "CPU"), *_data(metrics, "Memory"))
+        metrics = [metric for metric in metrics if metric.type in _QUERIES]
+        latest = [metric for metric in metrics if metric.type == "CPU" and metric.operator in {"AVG", "Latest"}]
+        cpu = latest[-1].value if latest and latest[-1].is_number else None
+        if not all(metric.is_number for metric in metrics):
+            return cls(cpu, valid=False)
+        return cls(cpu, *_data(metrics, "CPU"), *_data(metrics, "Memory"))
 
 
 class LoadReport(msgspec.Struct, frozen=True):
     """The loads of all nodes. `end`: seconds since the epoch, when the measurements ended.
 
-    `invalid`: how many nodes have values that are no numbers, and one of them. They have no loads.
+    `invalid`: how many nodes have values that are no numbers, and one of them.
     """
 
     end: int
     nodes: dict[str, NodeLoad]
     invalid: tuple[int, str] = (0, "")
 
+    @classmethod
+    def of(cls, end: int, nodes: Mapping[str, list[Metric]]) -> LoadReport:
+        """Read the metrics of nodes."""
+        loads = {name: NodeLoad.of(metrics) for name, metrics in nodes.items()}
+        invalid = [name for name, load in loads.items() if not load.valid]
+        for name in invalid:
+            if loads[name].cpu is None:
+                del loads[name]
+        return cls(end, loads, (len(invalid), invalid[0] if invalid else ""))
+
 
 class LoadSource:
     """A source of loads, as the arguments of a plugin name it. `name`: for messages; `key`: for objects."""
 
-    def __init__(self, args: TrimaranArgs, handle: Handle) -> None:
+    def __init__(self, args: TrimaranArgs, handle: Handle, number: int = 1) -> None:
+        """`number`: of the sources that a configuration has."""
         self._handle = handle
         self._provider = args.metricProvider
         self._watcher = args.watcherAddress.rstrip("/")
@@ -89,7 +109,7 @@ class LoadSource:
         kind = "load-watcher" if self._watcher else args.provider
         self._address = address
         self.name = f"{kind} at {address}" if address else kind
-        self.key = f"{kind.lower()}-{zlib.crc32(address.encode()):08x}" if address else kind.lower()
+        self.key = kind.lower() if number == 1 else f"{kind.lower()}-{number}"
         self._ask = (
             self._ask_watcher if self._watcher else self._ask_prometheus if address else self._ask_metrics_server
         )
@@ -108,7 +128,7 @@ class LoadSource:
     async def _ask_watcher(self) -> LoadReport:
         found = await self._get(f"{self._watcher}/watcher", _Watcher)
         nodes = {name: node.metrics for name, node in (found.data.NodeMetricsMap or {}).items() if node.metrics}
-        return _report(found.window.end or found.timestamp, nodes)
+        return LoadReport.of(found.window.end or found.timestamp, nodes)
 
     async def _ask_prometheus(self) -> LoadReport:
         nodes: dict[str, list[Metric]] = {}
@@ -121,7 +141,7 @@ class LoadSource:
                 for sample in found.data.result:
                     value = 100 * float(sample.value[1])
                     nodes.setdefault(sample.metric.instance, []).append(Metric(resource, operator, value))
-        return _report(self._now(), nodes)
+        return LoadReport.of(self._now(), nodes)
 
     async def _ask_metrics_server(self) -> LoadReport:
         client = self._handle.client
@@ -133,7 +153,7 @@ class LoadSource:
             raise SourceError(str(error)) from error
         known = self._handle.objects("Node")
         nodes = {name: list(_usage(item, known[name])) for item in page.items if (name := item.metadata.name) in known}
-        return _report(self._now(), nodes)
+        return LoadReport.of(self._now(), nodes)
 
     def _now(self) -> int:
         return int(self._handle.now().timestamp())
@@ -175,18 +195,6 @@ def _data(metrics: Iterable[Metric], resource: str) -> tuple[float | None, float
             average = value
         average = average or 0.0
     return average, deviation
-
-
-def _report(end: int, nodes: dict[str, list[Metric]]) -> LoadReport:
-    invalid = [name for name, metrics in nodes.items() if any(not _is_finite(metric) for metric in metrics)]
-    loads = {name: NodeLoad.of(metrics) for name, metrics in nodes.items()}
-    for name in invalid:
-        del loads[name]
-    return LoadReport(end, loads, (len(invalid), invalid[0] if invalid else ""))
-
-
-def _is_finite(metric: Metric) -> bool:
-    return metric.value is not None and math.isfinite(metric.value)
 
 
 def _usage(item: Any, node: Node) -> Iterable[Metric]:

@@ -149,7 +149,7 @@ class TargetLoadPacking(Plugin):
                 usage += amounts_of({"cpu": limits["cpu"]}).get("cpu", 0)
             elif "cpu" in requests:
                 requested = amounts_of({"cpu": requests["cpu"]}).get("cpu", 0)
-                usage += math.floor(abs(requested * self._multiplier) + 0.5)
+                usage += int(math.copysign(math.floor(abs(requested * self._multiplier) + 0.5), self._multiplier))
             else:
                 usage += self._default
         return usage

@@ -108,8 +108,9 @@ def qos_class(spec: Document) -> str:
 
 
 def _qos_of(resources: list[Document]) -> str:
-    def counted(values: Document) -> dict[str, str]:
-        return {name: values[name] for name in ("cpu", "memory") if values.get(name, "0") != "0"}
+    def counted(values: Document) -> dict[str, int]:
+        amounts = {name: quantity.parse(values[name]) for name in POD_LEVEL & values.keys()}
+        return {name: amount for name, amount in amounts.items() if amount > 0}
 
     requests = [counted(resource.get("requests", {})) for resource in resources]
     limits = [counted(resource.get("limits", {})) for resource in resources]

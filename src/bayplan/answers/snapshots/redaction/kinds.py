@@ -10,6 +10,7 @@ from typing import Any
 
 from bayplan.answers.snapshots.redaction.devices import DEVICE_FIELDS
 from bayplan.answers.snapshots.redaction.names import Names, Rule
+from bayplan.answers.snapshots.redaction.plugin_kinds import OF_PLUGINS
 from bayplan.answers.snapshots.redaction.pods import (
     CLAIM_REFERENCES,
     CLAIM_SPEC,
@@ -214,18 +215,7 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         spec=fields("schedulingPolicy disruptionMode priority preemptionPolicy", **_OF_GROUPS),
         status=fields(conditions=CONDITIONS),
     ),
-    ("scheduling.x-k8s.io", "podgroups"): custom(
-        "podgroup",
-        "PodGroup",
-        spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
-        status=fields("phase scheduled running succeeded failed"),
-    ),
-    ("scheduling.x-k8s.io", "elasticquotas"): custom(
-        "elasticquota",
-        "ElasticQuota",
-        spec=fields(min=amounts, max=amounts),
-        status=fields(used=amounts),
-    ),
+    **OF_PLUGINS,
     ("kueue.x-k8s.io", "workloads"): custom(
         "workload",
         "Workload",

@@ -13,6 +13,7 @@ Rule = Callable[[Any, "Names"], Any]
 _PUBLIC = (
     "kubernetes.io",
     "k8s.io",
+    "x-k8s.io",
     "karpenter.sh",
     "cloud.google.com",
     "gke.io",
@@ -37,9 +38,18 @@ _DOMAINS = {
     "kubernetes.io/hostname": "node",
     "kubernetes.io/metadata.name": "namespace",
     "scheduling.x-k8s.io/pod-group": "podgroup",
+    "kueue.x-k8s.io/queue-name": "localqueue",
+    "appgroup.diktyo.x-k8s.io": "appgroup",
+    "appgroup.diktyo.x-k8s.io.workload": "appworkload",
     "metadata.name": "node",  # the field that node affinity selects by
 }
-"""Labels whose values are names of other things."""
+"""Labels whose values are names of other things. Their keys are kept."""
+_MEASURE = re.compile(
+    r"(?:January|February|March|April|June|July|August|September|October|November|December"
+    r"|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+    r"|Mon|Tue|Wed|Thu|Fri|Sat|Sun|[AaPp][Mm]|UTC|GMT|[-+0-9.,:/ _TZeE])*+"
+)
+"""Numbers and times, also with names of days and months."""
 
 
 class Names:
@@ -52,6 +62,8 @@ class Names:
         """Its name."""
         self._seen: dict[str, set[str]] = {}
         self._new: dict[str, dict[str, str]] | None = None
+        self.measured: set[str] = set()
+        """The keys of labels and annotations whose values are numbers or times that decisions rest on."""
         self._words: set[str] = set()
         self._ephemeral: dict[tuple[str, str], tuple[str, str]] = {}
 
@@ -71,7 +83,7 @@ class Names:
 
     def key(self, key: str) -> str:
         """The new key of a label or a taint."""
-        return key if _is_public(key) or key == "metadata.name" else self.new("label", key)
+        return key if _is_public(key) or key in _DOMAINS else self.new("label", key)
 
     def value(self, key: str, value: Any) -> Any:
         """The new value of a label or a taint with this key. A number, which no API server stores, is kept."""
@@ -79,9 +91,14 @@ class Names:
             not isinstance(value, str)
             or _NUMBER.fullmatch(value)
             or (_is_public(key) and _PUBLIC_VALUES.fullmatch(key))
+            or (key in self.measured and self.is_measure(value))
         ):
             return value
         return self.zones(value) if _ZONES.fullmatch(key) else self.new(_DOMAINS.get(key, "value"), value)
+
+    def is_measure(self, value: str) -> bool:
+        """Whether a text is nothing but a number or a time."""
+        return _MEASURE.fullmatch(value) is not None
 
     def zones(self, value: str) -> str:
         """New names of zones: one, or several as in `a__b`. Zones `x-y-z` of the same region `x-y` still have one."""

@@ -26,6 +26,7 @@ from bayplan.answers.snapshots.redaction.rules import (
     request,
     resource_name,
     verbatim,
+    words,
 )
 
 RESOURCES = fields(requests=amounts, limits=amounts, claims=each(fields(name=name("podclaim"), request=request)))
@@ -56,8 +57,26 @@ _SPREAD = fields(
     labelSelector=SELECTOR,
     matchLabelKeys=each(key),
 )
+
+
+def _security(value: Any, names: Names) -> Any:
+    """The seccomp profile of a security context, if it is one of the cluster's own."""
+    return _SECCOMP(value, names) or None
+
+
+def _profile_path(value: Any, names: Names) -> Any:
+    """The path of a seccomp profile, which ends in its namespace and its name."""
+    folder, _, file = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    namespace, profile = folder.rpartition("/")[2], file.rpartition(".")[0] if "." in file else file
+    if not namespace or not profile:
+        return None
+    return f"operator/{names.new('namespace', namespace)}/{names.new('seccompprofile', profile)}.json"
+
+
+_SECCOMP = fields(seccompProfile=fields(type=words("Localhost"), localhostProfile=_profile_path))
 _CONTAINER = fields(
     "restartPolicy resizePolicy",
+    securityContext=_security,
     name=name("container"),
     image=image,
     resources=RESOURCES,
@@ -132,6 +151,7 @@ POD_SPEC = fields(
     resources=RESOURCES,
     overhead=amounts,
     runtimeClassName=name("runtimeclass"),
+    securityContext=_security,
     os=fields("name"),
 )
 _CONTAINER_STATUS = fields(

@@ -110,6 +110,11 @@ def numbers(value: Any, _: Names) -> Any:
     return {field: each for field, each in value.items() if isinstance(each, int)} if isinstance(value, dict) else None
 
 
+def words(*known: str) -> Rule:
+    """A rule for a field that has one of these words."""
+    return lambda value, _: value if isinstance(value, str) and value in known else None
+
+
 def name(domain: str) -> Rule:
     """A rule for names."""
     return lambda value, names: names.new(domain, value) if isinstance(value, str) else None
@@ -167,6 +172,12 @@ def keyed(value: Any, names: Names) -> Any:
 
 
 _OF_KEYED = ("operator", "effect", "tolerationSeconds", "timeAdded")
+
+
+def network_weights(value: Any, names: Names) -> Any:
+    """The name of weights in a NetworkTopology."""
+    return value if value in {"UserDefined", "NetperfCosts"} else name("weights")(value, names)
+
 
 SELECTOR = fields(matchLabels=labels, matchExpressions=each(keyed))
 NODE_TERM = fields(matchExpressions=each(keyed), matchFields=each(keyed))
@@ -253,6 +264,7 @@ def known_annotations(value: Any, names: Names) -> Any:
     if not isinstance(value, dict):
         return None
     found = {field: rule(value[field], names) for field, rule in _ANNOTATIONS.items() if field in value}
+    found |= {names.key(field): names.value(field, value[field]) for field in names.measured if field in value}
     return {field: text for field, text in found.items() if text is not None} or None
 
 
@@ -262,6 +274,14 @@ def _duration(value: Any, _: Names) -> Any:
 
 
 _DURATION = re.compile(r"(?:p[59]0=)?[0-9.]+[hms0-9.]*(?:, ?p[59]0=[0-9.]+[hms0-9.]*)?")
+
+
+def _integer(value: Any, _: Names) -> Any:
+    """An integer, or what is none."""
+    return value if isinstance(value, str) and _INTEGER.fullmatch(value) else "invalid"
+
+
+_INTEGER = re.compile(r"[-+]?[0-9]+")
 
 _ANNOTATIONS: Mapping[str, Rule] = {
     EXPECTED_DURATION: _duration,
@@ -274,6 +294,8 @@ _ANNOTATIONS: Mapping[str, Rule] = {
     EXTENDED_CLAIM: keep,
     "kubernetes.io/config.mirror": constant("mirror"),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": keep,
+    "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority": _integer,
+    "preemption-toleration.scheduling.x-k8s.io/toleration-seconds": _integer,
 }
 """Annotations that decisions or questions depend on."""
 
