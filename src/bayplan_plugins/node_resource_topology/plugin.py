@@ -28,12 +28,10 @@ from bayplan_plugins.definitions import definition
 from bayplan_plugins.node_resource_topology import least_numa, one_node, strategies, zones
 from bayplan_plugins.node_resource_topology.arguments import (
     ENABLED,
-    LEAST_ALLOCATED,
     LEAST_NUMA_NODES,
-    MOST_ALLOCATED,
     NodeResourceTopologyMatchArgs,
 )
-from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, PASSTHROUGH, CacheOf, TopologyCache
+from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, CacheOf, TopologyCache
 from bayplan_plugins.node_resource_topology.columns import Int64, ZonesView
 from bayplan_plugins.node_resource_topology.demand import ZoneDemand, demand_of
 from bayplan_plugins.node_resource_topology.evictions import ZoneEvictions
@@ -41,7 +39,6 @@ from bayplan_plugins.node_resource_topology.explaining import details
 from bayplan_plugins.node_resource_topology.hints import ZoneHints
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
-_SIMPLE = {MOST_ALLOCATED, LEAST_ALLOCATED}
 _DEFAULT_ARGUMENTS = NodeResourceTopologyMatchArgs()
 
 
@@ -67,10 +64,8 @@ class NodeResourceTopologyMatch(Plugin):
             self._evictions = ZoneEvictions(self.cache)
         self._strategy = strategies.STRATEGIES.get(args.scoringStrategy.type)
         self._least_numa = args.scoringStrategy.type == LEAST_NUMA_NODES
-        self._of_one = args.scoringStrategy.type if args.scoringStrategy.type in _SIMPLE else None
-        """The strategy, if it has a form for one node."""
+        self._strategy_name = args.scoringStrategy.type
         self._weights = args.weights()
-        self.reads_pods = self.cache.kind != PASSTHROUGH
 
     @classmethod
     def definitions(cls) -> Iterable[Mapping[str, Any]]:
@@ -81,7 +76,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The requests of the containers, and the quality of service. Zones are the node's: `rests_on` has nothing."""
-        return demand_of(pod).signature()
+        return demand_of(pod).signature
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer:
         """Skip the filter for pods that the kubelet doesn't align."""
@@ -151,11 +146,11 @@ class NodeResourceTopologyMatch(Plugin):
         demand, name, topology = demand_of(pod), node.name, self.cache.topology(node.name)
         if not demand.guaranteed:
             return MAX_NODE_SCORE
-        if self._of_one is None or node.changes is not None:
+        if node.changes is not None:
             return self.score_nodes(cycle, pod, node.alone).item(0)
         if topology is None or not self.cache.fresh(name):
             return 0
-        return one_node.score(topology, self.cache.left(name, topology), demand, self._of_one, self._weights)
+        return one_node.score(topology, self.cache.left(name, topology), demand, self._strategy_name, self._weights)
 
     # What was placed here
 
