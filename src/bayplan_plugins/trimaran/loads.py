@@ -58,15 +58,10 @@ class Loads:
         self._update()
         return self._columns[field].of(nodes)
 
-    def value(self, field: str, node: NodeInfo) -> float:
-        """Return a field of NodeLoad for one node."""
+    def at(self, node: NodeInfo) -> NodeLoad | None:
+        """Return the load of one node; None if the source doesn't know it."""
         self._update()
-        return self._columns[field].at(node)
-
-    def knows(self, node: NodeInfo) -> bool:
-        """Return whether the source knows a node."""
-        self._update()
-        return node.name in self._nodes
+        return self._nodes.get(node.name)
 
     def known(self, nodes: Nodes) -> Bools:
         """Return which nodes the source knows."""
