@@ -14,7 +14,13 @@ from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
-from bayplan.core.cluster.node_columns import NodeColumn, NodeColumns, pods_with, pods_with_at
+from bayplan.core.cluster.node_columns import (
+    NodeColumn,
+    NodeColumns,
+    pods_with,
+    pods_with_at,
+    pods_with_version,
+)
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
@@ -203,6 +209,7 @@ __all__ = [
     "parse_amounts",
     "pods_with",
     "pods_with_at",
+    "pods_with_version",
     "remove_label",
     "remove_taints",
     "score_plugin",
