@@ -28,7 +28,7 @@ from bayplan.core.cluster.pod_groups import Members, PodsByGroup
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
-from bayplan.core.framework.feeds import Feed
+from bayplan.core.framework.feeds import Feed, FeedError, FeedSource
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
     PLACED_WITH,
@@ -135,6 +135,8 @@ __all__ = [
     "ExplainPostFilter",
     "FailedPreemption",
     "Feed",
+    "FeedError",
+    "FeedSource",
     "FieldError",
     "Filter",
     "FilterNodes",

@@ -19,10 +19,12 @@ from typing import Protocol
 from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
 from bayplan.answers.snapshots.cluster import SELECTORS, read_kind
 from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.feeds import FollowedFeeds
 from bayplan.answers.snapshots.held_places import with_held_places
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.kinds import LEASE, NODE, Kind
+from bayplan.core.framework.feeds import Feed
 from bayplan.faces.asking.events import Events, server_events, snapshot_events
 from bayplan.running.client.client import Client
 
@@ -143,23 +145,31 @@ def stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
 
 
 class ClusterSource:
-    """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads."""
+    """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads.
+
+    `feeds`: of plugins; their sources are asked every 30 seconds.
+    """
 
     live = followed = True
 
-    def __init__(self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = ()) -> None:
+    def __init__(
+        self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = (), feeds: Iterable[Feed] = ()
+    ) -> None:
         self.version = 0
         self._client = client
         self._name = name
         self._kinds = tuple(dict.fromkeys((*FOLLOWED, *kinds)))
         self._follows: dict[Kind, _Follow] = {}
+        self._feeds = FollowedFeeds(client, feeds, self._changed)
         self._cached: tuple[int, Snapshot] | None = None
         self._listed = asyncio.Event()
 
     @property
     def problems(self) -> list[str]:
-        """Why kinds can't be read, one line each; none while the whole cluster is `lost`."""
-        return [] if self.lost else [follow.problem for follow in self._follows.values() if follow.problem]
+        """Why kinds and feeds can't be read, one line each; none while the whole cluster is `lost`."""
+        if self.lost:
+            return []
+        return [*filter(None, [each.problem for each in self._follows.values()]), *self._feeds.problems]
 
     @property
     def lost(self) -> str:
@@ -189,7 +199,12 @@ class ClusterSource:
                 for kind, follow in self._follows.items()
                 if follow.problem and not follow.synced
             )
+            gaps += tuple(
+                gap for gap in self._feeds.gaps if not any(kind is gap.kind for kind, _ in self._feeds.objects)
+            )
             documents = {kind: follow.frozen() for kind, follow in self._follows.items()}
+            for (kind, key), raw in self._feeds.objects.items():
+                documents[kind] = {**documents.get(kind, {}), key: raw}
             snapshot = Snapshot(MappingProxyType(with_held_places(documents)), self._name, datetime.now(UTC), gaps)
             self._cached = self.version, snapshot
         return self._cached[1]
@@ -213,7 +228,7 @@ class ClusterSource:
         )
 
     async def ready(self) -> None:
-        """Wait until nodes and pods are listed, and the other kinds are listed or can't be."""
+        """Wait until nodes and pods are listed, the other kinds are listed or can't be, and all feeds were asked."""
         await self._listed.wait()
 
     async def run(self) -> None:
@@ -222,10 +237,11 @@ class ClusterSource:
             for kind in self._kinds:
                 follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
                 tasks.create_task(follow.run(), name=f"follow {kind.resource}")
+            tasks.create_task(self._feeds.run(), name="ask feeds")
             tasks.create_task(self._wait_for_lists(), name="wait for lists")
 
     async def _wait_for_lists(self) -> None:
-        while not all(follow.ready for follow in self._follows.values()):  # noqa: ASYNC110 - a problem sets no event
+        while not (self._feeds.asked and all(each.ready for each in self._follows.values())):  # noqa: ASYNC110 - a problem sets no event
             await asyncio.sleep(LISTING_PAUSE)
         self.version += 1
         self._listed.set()
