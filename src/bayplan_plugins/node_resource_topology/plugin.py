@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +37,7 @@ from bayplan_plugins.node_resource_topology.demand import ZoneDemand, demand_of
 from bayplan_plugins.node_resource_topology.evictions import ZoneEvictions
 from bayplan_plugins.node_resource_topology.explaining import details
 from bayplan_plugins.node_resource_topology.hints import ZoneHints
+from bayplan_plugins.node_resource_topology.new_nodes import topology_like
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
 _DEFAULT_ARGUMENTS = NodeResourceTopologyMatchArgs()
@@ -57,7 +58,8 @@ class NodeResourceTopologyMatch(Plugin):
         args: NodeResourceTopologyMatchArgs = _DEFAULT_ARGUMENTS,
         scheduler_name: str = "default-scheduler",
     ) -> None:
-        self.cache: TopologyCache = handle.objects(TOPOLOGIES).view(CacheOf.of(args, handle))
+        self._topologies = handle.objects(TOPOLOGIES)
+        self.cache: TopologyCache = self._topologies.view(CacheOf.of(args, handle))
         self.cache.own(scheduler_name)
         self._evictions = None
         if args.preemptionMode == ENABLED and self.cache.kind == OVER_RESERVE:
@@ -177,6 +179,10 @@ class NodeResourceTopologyMatch(Plugin):
         yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), hints.after_node_change)
         changed = Action.ADD | Action.UPDATE | Action.DELETE
         yield EventHint(ClusterEvent(TOPOLOGIES, changed), hints.after_topology_change)
+
+    def objects_like(self, node: str) -> Callable[[str, Sequence[PodInfo]], Iterable[Mapping[str, Any]]] | None:
+        """Return what makes the topology of a new node."""
+        return topology_like(self._topologies, self.cache, node)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """What the zones of the node have left."""
