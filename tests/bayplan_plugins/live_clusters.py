@@ -80,8 +80,8 @@ async def _established(client: HttpClient, name: str) -> bool:
 
 
 @contextmanager
-def scheduler(folder: Path, name: str, kubeconfig: Path, configuration: Mapping[str, Any]) -> Iterator[Program]:
-    """Run a scheduler with a configuration; the compiled one with its controllers."""
+def scheduler(folder: Path, name: str, kubeconfig: Path, configuration: Mapping[str, Any]) -> Iterator[list[Program]]:
+    """Run a scheduler with a configuration; the compiled one with its controllers. Yields all, the scheduler first."""
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
     config = folder / "scheduler.yaml"
@@ -91,6 +91,7 @@ def scheduler(folder: Path, name: str, kubeconfig: Path, configuration: Mapping[
         )
     )
     with ExitStack() as stack:
+        controllers = []
         if name == OURS:
             command: list[Any] = [Path(sys.executable).with_name("bayplan"), "run"]
         else:
@@ -98,9 +99,9 @@ def scheduler(folder: Path, name: str, kubeconfig: Path, configuration: Mapping[
             assert binaries is not None
             command = [binaries / "kube-scheduler"]
             controller = [binaries / "controller", "--metricsAddr=0", "--probeAddr=0"]
-            stack.enter_context(program(folder, *controller, KUBECONFIG=str(kubeconfig)))
+            controllers.append(stack.enter_context(program(folder, *controller, KUBECONFIG=str(kubeconfig))))
         arguments = [f"--config={config}", f"--secure-port={free_port()}"]
-        yield stack.enter_context(program(folder, *command, *arguments))
+        yield [stack.enter_context(program(folder, *command, *arguments)), *controllers]
 
 
 @contextmanager
@@ -153,7 +154,7 @@ def _wait_for_samples(address: str, number: int) -> None:
 @contextmanager
 def live(
     folder: Path, name: str, plugins: Sequence[type[Plugin]], configuration: Mapping[str, Any]
-) -> Iterator[tuple[ControlPlane, Program]]:
+) -> Iterator[tuple[ControlPlane, list[Program]]]:
     """A control plane with a scheduler. It belongs to no event loop."""
     plane = ControlPlane()
     with asyncio.Runner() as runner, ExitStack() as stack:

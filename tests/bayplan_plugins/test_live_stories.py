@@ -58,13 +58,13 @@ class Cluster:
     """A cluster with a scheduler, which is running."""
 
     client: HttpClient
-    scheduler: subprocess.Popen
+    programs: list[subprocess.Popen]
 
     async def until(self, condition):
         """Wait until a coroutine function returns something true, and return that."""
 
         async def checked():
-            assert self.scheduler.poll() is None, "the scheduler has ended"
+            assert all(each.poll() is None for each in self.programs), "a program has ended"
             return await condition()
 
         return await until(checked, within=60, step=0.2)
@@ -252,9 +252,9 @@ def live_plane(request, tmp_path_factory):
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", STORIES)
 async def test_a_story_ends_as_with_the_compiled_scheduler(name, live_plane):
-    (story, expected), (plane, process) = STORIES[name], live_plane
+    (story, expected), (plane, programs) = STORIES[name], live_plane
     async with HttpClient(load_kubeconfig(plane.admin)) as client:
-        cluster = Cluster(client, process)
+        cluster = Cluster(client, programs)
         said = await story(cluster)
         for pod in (await cluster.pods()).values():
             await client.delete(POD, pod.metadata.name, pod.metadata.namespace)

@@ -85,7 +85,7 @@ class LoadReport(msgspec.Struct, frozen=True):
         return {"end": self.end, "nodes": {name: msgspec.to_builtins(load) for name, load in self.nodes.items()}}
 
 
-class Asking(Protocol):
+class LoadContext(Protocol):
     """What a source is asked with: a handle has it."""
 
     @property
@@ -102,7 +102,7 @@ class Asking(Protocol):
 class LoadSource:
     """A source of loads, as the arguments of a plugin name it. `name`: for messages; `key`: for objects."""
 
-    def __init__(self, args: TrimaranArgs, handle: Asking) -> None:
+    def __init__(self, args: TrimaranArgs, handle: LoadContext) -> None:
         self._handle = handle
         self._provider = args.metricProvider
         self._watcher = args.watcherAddress.rstrip("/")
