@@ -1,4 +1,4 @@
-"""Equal pods start in the order in which they came, whatever happens while they wait."""
+"""Equal pods that have failed equally often start in the order in which they came, as with kube-scheduler."""
 
 import random
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 from typing import Any
 
 from bayplan.core.queue.pod_heap import PodHeap
@@ -16,7 +18,7 @@ from bayplan.core.queue.queued_pod import Entry, QueuedGroup
 _MOST_DOUBLINGS = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttemptBackoff:
     """Exponential backoff: `initial` seconds after the first failure, doubled after each further one, up to `maximum`.
 
@@ -47,9 +49,21 @@ class AttemptBackoff:
             return -math.inf
         if queued.backoff_expiration is None:
             size = queued.size if isinstance(queued, QueuedGroup) else 1
-            over = queued.queued_at + self.duration(failures, size)
-            queued.backoff_expiration = (math.floor(over / self.window) + 1) * self.window
+            queued.backoff_expiration = self.expires(failures, queued.queued_at, size)
         return queued.backoff_expiration
+
+    def expires(self, failures: int, failed_at: float, size: int = 1) -> float:
+        """Return when the backoff of so many pods expires after their last failure."""
+        if self.maximum == 0:
+            return -math.inf
+        over = failed_at + self.duration(failures, size)
+        return (math.floor(over / self.window) + 1) * self.window
+
+    @cached_property
+    def most_failures(self) -> int:
+        """The number of failures from which on the backoff of a pod doesn't grow any more."""
+        longest = self.duration(_MOST_DOUBLINGS + 1)
+        return next(failures for failures in count(1) if self.duration(failures) == longest)
 
     def holds(self, queued: Entry, now: float) -> bool:
         """Return whether the backoff has not expired yet."""

@@ -6,6 +6,7 @@ addPodGroupMember in pkg/scheduler/backend/queue/scheduling_queue.go.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
@@ -28,6 +29,7 @@ from bayplan.foundations.failures import Failures
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 POD, GROUP = "pod", "podgroup"
 """The types of entries in metrics."""
+_NO_RANK = math.inf, 0
 
 
 class Places:
@@ -58,14 +60,17 @@ class Places:
         self._caller = caller
         self._failures = failures
         self._backoff_rule = backoff
-        sort_key = sort_key_of(next(iter(profiles.values())).sort_key, failures)
+        of_pod = next(iter(profiles.values())).sort_key
+        sort_key = sort_key_of(of_pod, failures)
         self.sort_key = sort_key
         """The key of an entry. The one with the smallest key has its turn first."""
-        self._active = PodHeap(sort_key)
-        self._backoff = BackoffQueue(backoff, sort_key)
+        order = _with_rank(sort_key)
+        self._active = PodHeap(order)
+        self._backoff = BackoffQueue(backoff, order)
         self._unschedulable = UnschedulablePods(hints.topics_of, lambda pod: profiles[pod.scheduler_name].flushed)
-        order = _order_of_waiting(sort_key_of(next(iter(profiles.values())).sort_key, failures, _waits_since))
-        self.groups = RejectionGroups(self._unschedulable, backoff, order, own)
+        self.groups = RejectionGroups(
+            self._unschedulable, backoff, _with_rank(sort_key_of(of_pod, failures, _time_of_rank)), own
+        )
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
         self._may_group = any(profile.queued_with is not None for profile in profiles.values())
@@ -357,13 +362,13 @@ class Places:
             del self._queued_groups[group.key]
 
 
-def _order_of_waiting(sort_key: Callable[[QueuedPod], Any]) -> Callable[[QueuedPod], Any]:
-    """The order of pods that are rejected for the same reasons, by a sort key with the time since when each waits."""
-    return lambda queued: (sort_key(queued), queued.waits_since and queued.waits_since[1])
+def _with_rank(sort_key: Callable[[Entry], Any]) -> Callable[[Entry], Any]:
+    """The order of entries: by a sort key, and those with equal keys by their ranks."""
+    return lambda entry: (sort_key(entry), getattr(entry, "rank", None) or _NO_RANK)
 
 
-def _waits_since(queued: QueuedPod) -> float:
-    return queued.queued_at if queued.waits_since is None else queued.waits_since[0]
+def _time_of_rank(queued: QueuedPod) -> float:
+    return queued.queued_at if queued.rank is None else queued.rank[0]
 
 
 def _asked_about_events(member: QueuedPod) -> bool:

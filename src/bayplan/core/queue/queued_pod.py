@@ -94,9 +94,8 @@ class QueuedPod:
     """The plugins that rejected the pod with PENDING: they wait for a specific event."""
     alike: Hashable = None
     """Pods with equal keys are rejected in the same way as long as the cluster doesn't change; None if unknown."""
-    waits_since: tuple[float, int] | None = None
-    """When it was unschedulable for the first time, and a number that increases from pod to pod. Pods that are rejected
-    for the same reasons keep that order."""
+    rank: tuple[float, int] | None = None
+    """A time and a number: its place in the order of pods that are rejected for the same reasons (`AttemptOrder`)."""
     gating_plugin: str = ""
     """The PreEnqueue plugin that gates the pod."""
     was_flushed: bool = False

@@ -1,15 +1,14 @@
 """Unschedulable pods that are rejected for the same reasons: one of them is attempted for all.
 
 A group is made of pods with equal `QueuedPod.alike` and the same rejecting plugins. An event asks hints about its
-leader only, and requeues one pod: the first. If that one is rejected as before, the others get its message; if not, the
-next one leads. An attempt counts for all of them, as if they had been tried right after it: so they keep their order,
-and one backoff. Pods may differ in their claims and volumes. An event about these separates a pod from its group first,
-by the topics `own` (`bayplan.core.framework.own_volumes`). A thousand equal pods cost an event as much as one.
+leader only, and requeues one pod: the first (`attempt_order.py`). If that one is rejected as before, the
+others get its message; if not, the next one leads. Pods may differ in their claims and volumes. An event about these
+separates a pod from its group first, by the topics `own` (`bayplan.core.framework.own_volumes`). A thousand equal pods
+cost an event as much as one.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,9 +17,9 @@ from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.events import Topics
+from bayplan.core.queue.attempt_order import AttemptOrder
 from bayplan.core.queue.backoff import AttemptBackoff
 from bayplan.core.queue.messages import Messages
-from bayplan.core.queue.pod_heap import PodHeap
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.topic_index import TopicIndex
 from bayplan.core.queue.unschedulable import UnschedulablePods
@@ -51,19 +50,16 @@ class _State(Enum):
 class _Group:
     """Pods with equal keys.
 
-    `leader`: None while the group is leaderless. `others`: the unschedulable pods besides the leader. `cause`: the last
-    event that requeued a leader. `rejected_at`: when the last attempt ended that counts for all of them; `failures`,
-    `backoff`: how many attempts of its pod had failed then, and when its backoff expires. `messages`: of all that are
-    unschedulable.
+    `leader`: the one that is indexed, or requeued; None while the group is leaderless. `rejected_at`: when the last
+    attempt ended that counted for all of them, or else the first one. `order`: those that are unschedulable. `cause`:
+    the last event that requeued a leader. `messages`: of all that are unschedulable.
     """
 
     leader: QueuedPod | None
-    others: PodHeap[QueuedPod]
+    rejected_at: float
+    order: AttemptOrder
     state: _State = _State.WAITING
     cause: str = ""
-    rejected_at: float = -math.inf
-    failures: int = 0
-    backoff: float = -math.inf
     messages: Messages = field(default_factory=Messages)
 
 
@@ -74,24 +70,24 @@ class RejectionGroups:
     helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
     stay unschedulable. Otherwise (it is placed, deleted, or rejected by other plugins), the next pod is requeued.
 
-    `order` determines which pod of a group is the first. `own`: the topics of objects that only some pods of a group
-    name, such as their claims. An event with a topic of a pod separates it from the others.
+    `by_rank`: the key of a pod, by its `rank`. `own`: the topics of objects that only some pods of a group name, such
+    as their claims. An event with a topic of a pod separates it from the others.
     """
 
     def __init__(
         self,
         unschedulable: UnschedulablePods,
         backoff: AttemptBackoff,
-        order: Callable[[QueuedPod], Any],
+        by_rank: Callable[[QueuedPod], Any],
         own: Topics,
     ) -> None:
         self._unschedulable = unschedulable
         self._backoff = backoff
-        self._order = order
-        self._numbers = count()
+        self._by_rank = by_rank
         self._own = own
+        self._numbers = count()
         self.keeps_order = False
-        """Whether a pod that leads keeps the time at which it was queued, as all that are rejected do then."""
+        """Whether pods keep the ranks of their first rejections."""
         self._owners = TopicIndex()
         """The unschedulable pods of groups by their own topics."""
         self._groups: dict[Hashable, _Group] = {}
@@ -111,26 +107,24 @@ class RejectionGroups:
         """Add an unschedulable pod, which may be a requeued leader that was rejected as before."""
         key = _key(queued)
         group = self._groups.get(key)
-        if queued.waits_since is None:
-            queued.waits_since = queued.queued_at, next(self._numbers)
         if key is not None:
             self._owners.add(queued, self._own.of_pod(queued.pod))
-        if group is None:
-            self._unschedulable.add(queued)
-            if key is not None:
-                group = self._groups[key] = _Group(queued, PodHeap(self._order))
-                group.messages.set_latest(queued.message)
-                group.messages.add(queued)
+        self._unschedulable.add(queued, indexed=group is None)
+        if key is None:
             return
-        self._unschedulable.add(queued, indexed=False)
-        group.others.push(queued)
-        if group.leader is queued:
+        if group is None:
+            order = AttemptOrder(self._backoff, self._by_rank, self._numbers, keeps=self.keeps_order)
+            group = self._groups[key] = _Group(queued, queued.queued_at, order)
+            group.messages.set_latest(queued.message)
+        if group.leader is queued and group.state is _State.REQUEUED:
             del self._requeued[queued.uid]
-            group.rejected_at, group.failures = queued.queued_at, queued.unschedulable_count
-            group.backoff = self._backoff.expiration(queued)
+            group.rejected_at = queued.queued_at
+            group.order.rejected(queued)
             if group.messages.set_latest(queued.message):
                 self._outdated[key] = None
             self._lead(group)
+        else:
+            group.order.add(queued)
         group.messages.add(queued)
 
     def remove(self, queued: QueuedPod) -> None:
@@ -140,24 +134,17 @@ class RejectionGroups:
         group = self._groups.get(_key(queued))
         if group is None:
             return
-        group.messages.discard(queued.uid)
-        if group.leader is not queued:
-            group.others.remove(queued)
-        elif group.state is _State.WAITING:
-            self._without_leader(queued, group)
+        self._without(queued, group)
 
     def separate(self, queued: QueuedPod) -> None:
         """Remove an unschedulable pod from its group, but keep it unschedulable: it was changed."""
         group = self._groups.get(_key(queued))
         if group is None:
             return
-        group.messages.discard(queued.uid)
         self._owners.remove(queued.uid)
-        if group.leader is queued:
-            self._without_leader(queued, group)
-        else:
-            group.others.remove(queued)
-            self._unschedulable.show(queued)
+        if group.leader is not queued:
+            self._unschedulable.show(queued, queued.queued_at)
+        self._without(queued, group)
         queued.alike = None
 
     def separate_owners(self, old: object, new: object) -> None:
@@ -166,16 +153,16 @@ class RejectionGroups:
             for queued in self._owners.having(self._own.of_event(old, new) or ()).values():
                 self.separate(queued)
 
-    def requeued(self, queued: QueuedPod, cause: str) -> QueuedPod:
+    def requeued(self, queued: QueuedPod, cause: str, now: float) -> QueuedPod:
         """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group."""
         key = _key(queued)
         group = self._groups.get(key)
         if group is None or group.leader is None:
             return queued
-        group.others.push(group.leader)
         self._unschedulable.hide(group.leader)
         group.cause = cause
-        return self._requeue_first(key, group)
+        group.order.begin(now)
+        return self._requeue_first(key, group, now)
 
     def leads(self, queued: QueuedPod) -> bool:
         """Return whether a pod that was attempted is the leader of the group that it belongs to now."""
@@ -206,29 +193,32 @@ class RejectionGroups:
         self.left(pod.uid)
         self.separate_owners(None, pod)
 
-    def successors(self) -> Iterator[tuple[QueuedPod, str]]:
+    def successors(self, now: float) -> Iterator[tuple[QueuedPod, str]]:
         """Yield the next pod of each group whose requeued leader has left it, to requeue it for the same event."""
         while self._leaderless:
             key, _ = self._leaderless.popitem()
             group = self._groups[key]
-            if not len(group.others):
+            if not len(group.order):
                 self._drop(key)
                 continue
-            yield self._requeue_first(key, group), group.cause
+            yield self._requeue_first(key, group, now), group.cause
 
-    def _requeue_first(self, key: Hashable, group: _Group) -> QueuedPod:
+    def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
         """Let the first pod lead, and return it: the caller requeues it."""
-        leader = group.leader = _first_of(group)
-        if not self.keeps_order and leader.queued_at < group.rejected_at:
-            leader.queued_at = group.rejected_at
-            leader.unschedulable_count = max(leader.unschedulable_count, group.failures)
-            leader.backoff_expiration = group.backoff
+        leader = group.leader = group.order.pop(now)
         group.state = _State.REQUEUED
         self._requeued[leader.uid] = key
         return leader
 
-    def _without_leader(self, queued: QueuedPod, group: _Group) -> None:
-        if len(group.others):
+    def _without(self, queued: QueuedPod, group: _Group) -> None:
+        """Remove an unschedulable pod from its group. The caller has hidden it, if it was the one that is indexed."""
+        group.messages.discard(queued.uid)
+        if group.leader is queued and group.state is _State.REQUEUED:
+            return
+        group.order.remove(queued)
+        if group.leader is not queued:
+            return
+        if len(group.order):
             self._lead(group)
         else:
             self._drop(_key(queued))
@@ -238,15 +228,9 @@ class RejectionGroups:
         self._outdated.pop(key, None)
 
     def _lead(self, group: _Group) -> None:
-        """Let one of the other pods lead, and wait for an event."""
-        group.leader, group.state = _first_of(group), _State.WAITING
-        self._unschedulable.show(group.leader)
-
-
-def _first_of(group: _Group) -> QueuedPod:
-    first = group.others.pop()
-    assert first is not None
-    return first
+        """Let one of the pods lead, and wait for an event."""
+        group.leader, group.state = group.order.any(), _State.WAITING
+        self._unschedulable.show(group.leader, group.rejected_at)
 
 
 def _key(queued: QueuedPod) -> Hashable:

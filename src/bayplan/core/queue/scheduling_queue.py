@@ -147,7 +147,7 @@ class SchedulingQueue(Places):
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    entry = self.groups.requeued(queued, event.label) if queued.group is None else queued.group
+                    entry = self.groups.requeued(queued, event.label, now) if queued.group is None else queued.group
                     moved += self._requeue(entry, requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
@@ -264,7 +264,7 @@ class SchedulingQueue(Places):
             requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
         if leads and requeue is not Requeue.SKIP:  # another pod of its group may have its turn first
             self._enter(queued, Place.UNSCHEDULABLE, None, now)
-            self._requeue(self.groups.requeued(queued, ATTEMPT_FAILED), requeue, ATTEMPT_FAILED, now)
+            self._requeue(self.groups.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
         else:
             self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
@@ -302,12 +302,14 @@ class SchedulingQueue(Places):
         for entry in self._backoff.pop_completed(now):
             entry.place = None
             self._enter(entry, Place.ACTIVE, BACKOFF_COMPLETE, now)
-        for queued, cause in self.groups.successors():
+        for queued, cause in self.groups.successors(now):
+            queued.was_flushed = cause == changes.UNSCHEDULABLE_TIMEOUT.label
             self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False
-        while (oldest := self._unschedulable.oldest()) is not None and now >= self._timeout_of(oldest):
-            oldest.was_flushed = flushed = True
-            self._requeue(oldest, Requeue.AFTER_BACKOFF, changes.UNSCHEDULABLE_TIMEOUT.label, now)
+        while (oldest := self._unschedulable.oldest()) is not None and now >= oldest[1] + self._unschedulable_timeout:
+            queued = self.groups.requeued(oldest[0], changes.UNSCHEDULABLE_TIMEOUT.label, now)
+            queued.was_flushed = flushed = True
+            self._requeue(queued, Requeue.AFTER_BACKOFF, changes.UNSCHEDULABLE_TIMEOUT.label, now)
         if flushed:
             self._in_flight.record(changes.UNSCHEDULABLE_TIMEOUT, None, None)
 
@@ -318,7 +320,7 @@ class SchedulingQueue(Places):
         completion, oldest = self._backoff.next_completion(), self._unschedulable.oldest()
         times = [] if completion is None else [completion]
         if oldest is not None:
-            times.append(self._timeout_of(oldest))
+            times.append(oldest[1] + self._unschedulable_timeout)
         return max(now, min(times)) if times else None
 
     # Queries
@@ -413,6 +415,3 @@ class SchedulingQueue(Places):
         queued.popped_at = now
         queued.attempts += 1
         self._in_flight.start(queued, joins=joins)
-
-    def _timeout_of(self, queued: QueuedPod) -> float:
-        return queued.queued_at + self._unschedulable_timeout

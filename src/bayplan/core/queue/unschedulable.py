@@ -7,11 +7,11 @@ pkg/scheduler/backend/queue/unschedulable_pods.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.queue.pod_heap import PodHeap
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.topic_index import TopicIndex
 
@@ -25,10 +25,9 @@ Topic = tuple[object, Hashable]
 class UnschedulablePods:
     """Unschedulable and gated pods, indexed by the plugins that rejected them.
 
-    With the index, an event costs nothing for the pods of plugins that have not registered it. Unschedulable pods are
-    kept in the order in which they were added, which is the order of their `queued_at`. A gated pod is indexed only by
-    its gating plugin, because only that plugin's events can release it. The rejectors of a pod must not change while it
-    is here.
+    With the index, an event costs nothing for the pods of plugins that have not registered it. Pods that aren't indexed
+    are requeued with one that is. A gated pod is indexed only by its gating plugin, because only that plugin's events
+    can release it. The rejectors of a pod must not change while it is here.
 
     Both kinds are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
     `flushed`: whether a pod may be the `oldest`; the others wait for events only.
@@ -40,18 +39,19 @@ class UnschedulablePods:
         flushed: Callable[[PodInfo], bool] = lambda _pod: True,
     ) -> None:
         self._flushed = flushed
-        self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
-        self._patient: dict[str, QueuedPod] = {}
-        """The unschedulable pods that only events requeue."""
+        self._rejected: dict[str, QueuedPod] = {}
+        self._shown_since: dict[str, float] = {}
+        """By uid, since when the unschedulable pods wait that are indexed, and may be the oldest."""
+        self._by_age: PodHeap[QueuedPod] = PodHeap(lambda queued: self._shown_since[queued.uid])
         self._gated: dict[str, QueuedPod] = {}
         self._rejected_by = _Index(topics_of)
         self._gated_by = _Index(topics_of)
 
     def add(self, queued: QueuedPod, *, indexed: bool = True) -> None:
         """Add a pod. It must not be here yet. `indexed`: whether `waiting_for` may return it."""
-        self._store_of(queued)[queued.uid] = queued
+        (self._gated if queued.gated else self._rejected)[queued.uid] = queued
         if indexed:
-            self.show(queued)
+            self.show(queued, queued.queued_at)
 
     def update(self, queued: QueuedPod) -> None:
         """Update the topics of a pod that is here, after its `pod` was replaced."""
@@ -59,17 +59,22 @@ class UnschedulablePods:
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove a pod that is here."""
-        del self._store_of(queued)[queued.uid]
+        del (self._gated if queued.gated else self._rejected)[queued.uid]
         if queued.uid in self._index(queued):
             self.hide(queued)
 
-    def show(self, queued: QueuedPod) -> None:
-        """Index a pod that is here."""
+    def show(self, queued: QueuedPod, since: float) -> None:
+        """Index a pod that is here. `since`: when its last attempt ended, or one that counted for it."""
         self._index(queued).add(queued)
+        if not queued.gated and self._flushed(queued.pod):
+            self._shown_since[queued.uid] = since
+            self._by_age.push(queued)
 
     def hide(self, queued: QueuedPod) -> None:
         """Remove a pod from the index."""
         self._index(queued).remove(queued)
+        if self._shown_since.pop(queued.uid, None) is not None:
+            self._by_age.remove(queued)
 
     def waiting_for(
         self,
@@ -82,7 +87,7 @@ class UnschedulablePods:
         `narrowed`: returns topics; a pod of the plugin must have one of them; None if it needn't. `still_gated`:
         returns the UIDs of gated pods to leave out.
         """
-        if not self._rejected and not self._patient and not self._gated:
+        if not self._rejected and not self._gated:
             return []
         found: dict[str, QueuedPod] = {}
         for _, pods in self._rejected_by.find(helps, narrowed):
@@ -93,31 +98,26 @@ class UnschedulablePods:
                 found.update({uid: queued for uid, queued in pods.items() if uid not in gated} if gated else pods)
         return list(found.values())
 
-    def oldest(self) -> QueuedPod | None:
-        """Return the unschedulable pod that was added first; None if there is none. Gated pods are not considered."""
-        return next(iter(self._rejected.values()), None)
+    def oldest(self) -> tuple[QueuedPod, float] | None:
+        """Return the pod that waits longest, and since when; None if there is none that may be it."""
+        oldest = self._by_age.peek()
+        return None if oldest is None else (oldest, self._shown_since[oldest.uid])
 
     @property
     def rejected_count(self) -> int:
         """The number of unschedulable pods."""
-        return len(self._rejected) + len(self._patient)
+        return len(self._rejected)
 
     @property
     def gated_count(self) -> int:
         """The number of gated pods."""
         return len(self._gated)
 
-    def _store_of(self, queued: QueuedPod) -> dict[str, QueuedPod]:
-        if queued.gated:
-            return self._gated
-        return self._rejected if self._flushed(queued.pod) else self._patient
-
     def _index(self, queued: QueuedPod) -> _Index:
         return self._gated_by if queued.gated else self._rejected_by
 
     def __iter__(self) -> Iterator[QueuedPod]:
         yield from self._rejected.values()
-        yield from self._patient.values()
         yield from self._gated.values()
 
 

@@ -7,6 +7,7 @@ behind the history gets 410. Mirrors apiserver's pkg/storage/cacher and pkg/endp
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
@@ -93,6 +94,7 @@ async def watch(
         if options.initial_end:
             yield renderer.bookmark(cursor, initial=True)
     next_bookmark = _next_bookmark(loop.time(), ends)
+    waited_until = -math.inf
     while True:
         if cursor < collection.compacted:
             error = expired(f"too old resource version: {cursor} ({collection.compacted})")
@@ -106,7 +108,7 @@ async def watch(
             if lines:
                 yield b"".join(lines)
             continue
-        now = loop.time()
+        now = max(loop.time(), waited_until)
         if now >= ends or not storage.served.is_current(resource):
             return
         if options.bookmarks and now >= next_bookmark:
@@ -115,7 +117,8 @@ async def watch(
             next_bookmark = _next_bookmark(now, ends)
             continue
         until = min(ends, next_bookmark) if options.bookmarks else ends
-        await collection.wait(until - now)
+        if not await collection.wait(until - now):
+            waited_until = until  # timers may end early, by the resolution of the clock
 
 
 def _next_bookmark(now: float, ends: float) -> float:

@@ -144,12 +144,13 @@ class Collection:
         """The version of the latest change in the history, 0 if it is empty."""
         return self._history[-1].version if self._history else 0
 
-    async def wait(self, seconds: float) -> None:
-        """Waits for the next change, but not longer than `seconds`."""
+    async def wait(self, seconds: float) -> bool:
+        """Waits for the next change, but not longer than `seconds`. Returns whether it was woken."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
-            await asyncio.wait((waiter,), timeout=seconds)
+            done, _ = await asyncio.wait((waiter,), timeout=seconds)
+            return bool(done)
         finally:
             if not waiter.done():
                 self._waiters.remove(waiter)
