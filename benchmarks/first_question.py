@@ -56,7 +56,7 @@ def main() -> None:
         with served(folder, cluster, options.nodes, options.pods) as kubeconfig:
             Snapshot.from_cluster(kubeconfig).save(folder / "cluster.bayplan")
             if options.imports:
-                _show_imports(folder, options.imports)
+                _show_imports_of(folder, options.imports)
                 return
             print(f"{options.nodes:,} nodes, {options.pods:,} pods; fastest and median of {options.runs} runs, in s")
             print(f"{'':22}{'snapshot':>14}{'live cluster':>16}")
@@ -87,11 +87,15 @@ def _run(folder: Path, *arguments: str, python: Sequence[str] = ()) -> subproces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - bayplan
 
 
-def _show_imports(folder: Path, question: str) -> None:
-    """Print the modules whose own import takes longest, in milliseconds."""
+def _show_imports_of(folder: Path, question: str) -> None:
     done = _run(folder, *QUESTIONS[question], "--from", "cluster.bayplan", python=("-X", "importtime"))
+    show_imports(done.stderr)
+
+
+def show_imports(log: str) -> None:
+    """Print the modules whose own import takes longest, in milliseconds, of what `-X importtime` writes."""
     rows = []
-    for line in done.stderr.splitlines():
+    for line in log.splitlines():
         own, _, rest = line.removeprefix("import time:").partition("|")
         if line.startswith("import time:") and own.strip().isdigit():
             rows.append((int(own), *rest.split("|")))

@@ -3,6 +3,7 @@
 
     KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py                    # 40 events: about 5 minutes
     KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --seed 7 --events 100
+    KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --logs build/gangs # keep what both say, and a recording
     KUBEBUILDER_ASSETS=DIR benchmarks/gangs_beside.py --rates            # pods per second, end to end
 
 DIR has etcd, kube-apiserver and kube-scheduler 1.36. Both schedulers have the feature gates GenericWorkload,
@@ -11,8 +12,15 @@ GangScheduling and TopologyAwareWorkloadScheduling, and backoffs of one second.
 A random stream of gangs comes, ends and loses pods; nodes come. After each event, when nothing changes any more on
 either side, how many pods of each gang have a node is compared, and in which zone those are that need one: the pods of
 a gang are alike, so which of them it is doesn't matter, nor on which node. A difference is printed with what came
-before; then both sides begin anew. `--rates` creates gangs of 4 and of 64 on many nodes, with and without a topology
-constraint, and compares how long it takes until all pods are bound.
+before; then both sides begin anew. They also do so where pods that need no zone are in others on one side, as the
+choice among equally good nodes is random: from then on, the sides have different room.
+
+Nothing is left to a race between what happens and the schedulers: a gang is complete before they may place it, pods end
+one at a time, each once both sides are at rest, and no gang comes while another one waits. Kube-scheduler tries each
+waiting gang again after every backoff, so which of several is first when room comes free is chance.
+
+`--rates` creates gangs of 4 and of 64 on many nodes, with and without a topology constraint, and compares how long it
+takes until all pods are bound.
 """
 
 from __future__ import annotations
@@ -28,6 +36,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +58,10 @@ ZONES = {"a": 7, "b": 5, "c": 3}
 among equal ones, which is random on both sides, seldom matters to how full the zones are."""
 NODES = 2
 """How many nodes each zone has at the begin."""
-_QUIET = 4.0
+_QUIET = 3.0
 """Seconds without a change after which both sides are at rest: longer than the longest backoff."""
+_KNOWN = 0.5
+"""Seconds after which a scheduler knows a new pod."""
 _PATIENCE = 600.0
 
 
@@ -82,30 +93,27 @@ class Side:
         await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
         await self.client.patch(NODE, name, {"spec": {"taints": None}})
 
-    async def add_gang(self, gang: Gang) -> None:
-        """Create a PodGroup and its pods."""
+    async def add_group(self, gang: Gang) -> None:
+        """Create the PodGroup of a gang."""
         policy = {"gang": {"minCount": gang.least}} if gang.least else {"basic": {}}
         spec: dict[str, Any] = {"schedulingPolicy": policy}
         if gang.zone:
             spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
         await self.client.create(POD_GROUP_V1ALPHA2, {"metadata": {"name": gang.name}, "spec": spec}, "default")
+
+    async def add_pods(self, gang: Gang) -> None:
+        """Create the pods of a gang."""
         async with asyncio.TaskGroup() as tasks:
             for number in range(gang.pods):
                 tasks.create_task(self.client.create(POD, _pod(gang, number), "default"))
 
-    async def end(self, gang: Gang) -> None:
-        """Delete the pods of a gang, and its PodGroup."""
-        for pod in await self.pods():
-            if pod.spec.schedulingGroup.podGroupName == gang.name:
-                await self.client.delete(POD, pod.metadata.name, "default")
+    async def remove_group(self, gang: Gang) -> None:
+        """Delete the PodGroup of a gang."""
         await self.client.delete(POD_GROUP_V1ALPHA2, gang.name, "default")
 
-    async def lose_a_pod(self, gang: Gang) -> None:
-        """Delete a pod of a gang that has a node, if there is one."""
-        for pod in await self.pods():
-            if pod.spec.schedulingGroup.podGroupName == gang.name and pod.spec.nodeName:
-                await self.client.delete(POD, pod.metadata.name, "default")
-                return
+    async def remove_pod(self, name: str) -> None:
+        """Delete a pod."""
+        await self.client.delete(POD, name, "default")
 
     async def pods(self) -> list[Any]:
         """All pods of gangs."""
@@ -113,7 +121,11 @@ class Side:
 
     async def bound(self) -> dict[str, str]:
         """Pod -> node, for pods with a node."""
-        return {pod.metadata.name: pod.spec.nodeName for pod in await self.pods() if pod.spec.nodeName}
+        return {name: node for name, node in (await self.nodes()).items() if node}
+
+    async def nodes(self) -> dict[str, str]:
+        """Pod -> node, "" for pods without one."""
+        return {pod.metadata.name: pod.spec.nodeName or "" for pod in await self.pods()}
 
 
 def _pod(gang: Gang, number: int) -> dict[str, Any]:
@@ -127,8 +139,8 @@ def _pod(gang: Gang, number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def side(name: str, folder: Path) -> AsyncIterator[Side]:
-    """Start a control plane and a scheduler on it."""
+async def side(name: str, folder: Path, *, verbose: bool = False) -> AsyncIterator[Side]:
+    """Start a control plane and a scheduler on it. `verbose`: it says why, and Bayplan records what it decides."""
     async with ControlPlane(api_server_flags=FLAGS) as plane, HttpClient(load_kubeconfig(plane.admin)) as client:
         config = plane.folder / "scheduler.yaml"
         version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -139,6 +151,8 @@ async def side(name: str, folder: Path) -> AsyncIterator[Side]:
         program = Path(os.environ[ASSETS]) / STOCK if name == STOCK else Path(sys.executable).with_name("bayplan")
         command = [] if name == STOCK else ["run"]
         arguments = [*command, f"--config={config}", f"--feature-gates={GATES}", "--secure-port=0"]
+        if verbose:
+            arguments += ["-v=6"] if name == STOCK else ["-vv", f"--record={folder / 'recording'}"]
         async with running_program(folder / name, program, *arguments):
             yield Side(name, client)
 
@@ -159,8 +173,7 @@ class Stream:
         for zone in ZONES:
             for _ in range(NODES):
                 await self.add_node(zone)
-        self.gangs["first"] = Gang("first", 1, 1, zone=False)
-        await asyncio.gather(*(each.add_gang(self.gangs["first"]) for each in self.sides))
+        await self.add_gang(Gang("first", 1, 1, zone=False))
         async with asyncio.timeout(_PATIENCE):
             while not all([await each.bound() for each in self.sides]):  # noqa: ASYNC110 - the servers are asked
                 await asyncio.sleep(0.5)
@@ -173,29 +186,69 @@ class Stream:
         for each in self.sides:
             await each.add_node(name, zone, ZONES[zone])
 
+    async def add_gang(self, gang: Gang) -> None:
+        """Create a gang on both sides: first its pods, then its PodGroup.
+
+        A group that needs fewer pods than it has is attempted with those that the scheduler knows, and may get a zone
+        that has no room for the others. Pods are gated until their PodGroup comes: by then, both schedulers know all.
+        """
+        self.gangs[gang.name] = gang
+        await asyncio.gather(*(each.add_pods(gang) for each in self.sides))
+        await asyncio.sleep(_KNOWN)
+        await asyncio.gather(*(each.add_group(gang) for each in self.sides))
+
     async def event(self) -> None:
         """Let something happen."""
-        choice = self.rng.choices(["comes", "ends", "loses a pod", "node"], [5, 3 if self.gangs else 0, 1, 0.3])[0]
+        comes, some = 0 if await self.waits() else 5, bool(self.gangs)
+        weights = [comes, 3 * some, 1 * some, 0.3]
+        choice = self.rng.choices(["comes", "ends", "loses a pod", "node"], weights)[0]
         if choice == "node":
             zone = self.rng.choice(list(ZONES))
             self.log.append(f"a node comes to zone {zone}")
             await self.add_node(zone)
-        elif choice == "comes" or not self.gangs:
+        elif choice == "comes":
             pods = self.rng.randint(1, 6)
             self.made += 1
             least = self.rng.choice([pods, pods, pods, self.rng.randint(1, pods), 0])
             gang = Gang(f"gang-{self.made}", pods, least, self.rng.random() < 0.4)
-            self.gangs[gang.name] = gang
             self.log.append(f"comes: {gang}")
-            await asyncio.gather(*(each.add_gang(gang) for each in self.sides))
+            await self.add_gang(gang)
         else:
             gang = self.rng.choice(list(self.gangs.values()))
             self.log.append(f"{choice}: {gang.name}")
             if choice == "ends":
-                del self.gangs[gang.name]
-                await asyncio.gather(*(each.end(gang) for each in self.sides))
+                await self.end(gang)
             else:
-                await asyncio.gather(*(each.lose_a_pod(gang) for each in self.sides))
+                await self.lose_a_pod(gang)
+
+    async def waits(self) -> bool:
+        """Whether a pod has no node on one of the sides."""
+        return not all([all((await each.nodes()).values()) for each in self.sides])
+
+    async def end(self, gang: Gang) -> None:
+        """Let a gang end on both sides, one pod after the other."""
+        while await self.lose_a_pod(gang, waiting=True):
+            if await self.waits():
+                await self.at_rest()
+        del self.gangs[gang.name]
+        await asyncio.gather(*(each.remove_group(gang) for each in self.sides))
+
+    async def lose_a_pod(self, gang: Gang, *, waiting: bool = False) -> bool:
+        """Delete a pod of a gang on each side, in the same zone. Returns whether there was one.
+
+        `waiting`: whether it may be one that waits, which is then the first.
+        """
+        pods = [await self._one_of(gang, each, waiting=waiting) for each in self.sides]
+        if not all(pods):
+            return False
+        await asyncio.gather(*(each.remove_pod(pod) for each, pod in zip(self.sides, pods, strict=True)))
+        return True
+
+    async def _one_of(self, gang: Gang, one: Side, *, waiting: bool) -> str:
+        zones = {"": "", **self.zones}
+        nodes = (await one.nodes()).items()
+        pods = [(zones[node], name) for name, node in nodes if name.rpartition("-")[0] == gang.name]
+        return min([(zone, name) for zone, name in pods if zone or waiting], default=("", ""))[1]
 
     async def at_rest(self) -> list[Mapping[str, str]]:
         """Wait until nothing changes any more. Returns pod -> node of each side."""
@@ -218,46 +271,46 @@ class Stream:
             for name, gang in self.gangs.items()
         }
 
-    def fullness(self, bound: Mapping[str, str]) -> str:
-        """How many pods each zone has, of how many that it has room for: the pods of two sides may differ in that."""
-        pods = Counter(self.zones[node] for node in bound.values())
-        room: Counter[str] = Counter()
-        for zone in self.zones.values():
-            room[zone] += ZONES[zone]
-        return ", ".join(f"{zone} {pods[zone]} of {room[zone]}" for zone in ZONES)
+    def zones_of(self, bound: Mapping[str, str]) -> Mapping[tuple[str, str], int]:
+        """How many pods of each gang each zone has."""
+        return Counter((pod.rpartition("-")[0], self.zones[node]) for pod, node in bound.items())
 
     async def begin_anew(self) -> None:
-        """Let all gangs end on both sides."""
-        for gang in list(self.gangs.values()):
-            await asyncio.gather(*(each.end(gang) for each in self.sides))
+        """Let all gangs end on both sides, at once."""
+        for each in self.sides:
+            await asyncio.gather(*map(each.remove_pod, await each.nodes()))
+            await asyncio.gather(*map(each.remove_group, self.gangs.values()))
         self.gangs.clear()
         self.log.clear()
         await self.at_rest()
 
 
-async def compare(folder: Path, events: int, seed: int) -> bool:
+async def compare(folder: Path, events: int, seed: int, *, verbose: bool) -> bool:
     """Run the stream. Returns whether both sides did the same."""
     async with AsyncExitStack() as stack:
-        sides = [await stack.enter_async_context(side(name, folder)) for name in (STOCK, OURS)]
+        sides = [await stack.enter_async_context(side(name, folder, verbose=verbose)) for name in (STOCK, OURS)]
         stream = Stream(sides, random.Random(seed))
         await stream.begin()
-        differences = compared = 0
+        differences = compared = drifted = 0
         for number in range(events):
             await stream.event()
             found = await stream.at_rest()
             stock, ours = map(stream.summary, found)
             compared += len(stream.gangs)
-            if stock == ours:
-                continue
-            differences += 1
-            print(f"event {number}: {'; '.join(stream.log)}")
-            for name in stock:
-                if stock[name] != ours[name]:
-                    print(f"  {stream.gangs[name]}: {STOCK} {stock[name]}, {OURS} {ours[name]}", flush=True)
-            for each, bound in zip(sides, found, strict=True):
-                print(f"  pods by zone, {each.name}: {stream.fullness(bound)}", flush=True)
-            await stream.begin_anew()
-        print(f"seed {seed}: {events} events, {compared} times a gang at rest; {differences} events with a difference")
+            if stock != ours:
+                differences += 1
+                print(f"event {number}, at {datetime.now(UTC):%H:%M:%S}: {'; '.join(stream.log)}")
+                for name in stock:
+                    if stock[name] != ours[name]:
+                        print(f"  {stream.gangs[name]}: {STOCK} {stock[name]}, {OURS} {ours[name]}", flush=True)
+                await stream.begin_anew()
+            elif stream.zones_of(found[0]) != stream.zones_of(found[1]):
+                drifted += 1
+                await stream.begin_anew()
+        print(
+            f"seed {seed}: {events} events, {compared} times a gang at rest; {differences} events with a difference, "
+            f"after {drifted} the sides had chosen other ones of equally good nodes"
+        )
         return not differences
 
 
@@ -283,7 +336,9 @@ async def _rate(one: Side, nodes: int, pods: int, size: int, *, zone: bool) -> f
     began = time.monotonic()
     gangs = [Gang(f"gang-{number}", size, size, zone) for number in range(pods // size)]
     for first in range(0, len(gangs), max(64 // size, 1)):
-        await asyncio.gather(*(one.add_gang(gang) for gang in gangs[first : first + max(64 // size, 1)]))
+        some = gangs[first : first + max(64 // size, 1)]
+        await asyncio.gather(*map(one.add_group, some))
+        await asyncio.gather(*map(one.add_pods, some))
     async with asyncio.timeout(_PATIENCE):
         while len(await one.bound()) < len(gangs) * size:  # noqa: ASYNC110 - the server is asked
             await asyncio.sleep(0.1)
@@ -295,15 +350,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--logs", type=Path, help="an empty folder for what both say")
     parser.add_argument("--rates", action="store_true", help="compare how fast pods of gangs are bound")
     parser.add_argument("--nodes", type=int, default=1000, help="with --rates")
     parser.add_argument("--pods", type=int, default=1024, help="with --rates, of each case")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bayplan-gangs-") as folder:
+    if options.logs is not None:
+        options.logs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bayplan-gangs-") as temporary:
+        folder, verbose = options.logs or Path(temporary), options.logs is not None
         try:
             if options.rates:
-                asyncio.run(rates(Path(folder), options.nodes, options.pods))
-            elif not asyncio.run(compare(Path(folder), options.events, options.seed)):
+                asyncio.run(rates(folder, options.nodes, options.pods))
+            elif not asyncio.run(compare(folder, options.events, options.seed, verbose=verbose)):
                 raise SystemExit(1)
         except ControlPlaneError as error:
             raise SystemExit(str(error)) from None

@@ -56,6 +56,9 @@ async def _run(folder: Path, nodes: int, waiting: int, seed: int, scale: float) 
             await _create(client, filling)
             await asyncio.sleep(_SETTLED)
             await _create(client, rest[:waiting])
+            async with asyncio.timeout(_PATIENCE):
+                while await _any_lacks_its_pod(client):  # noqa: ASYNC110 - the server is asked
+                    await asyncio.sleep(0.2)
             await _watch(client, plane.admin, folder)
 
 
@@ -87,6 +90,11 @@ async def _watch(client: HttpClient, kubeconfig: Path, folder: Path) -> None:
                 return
             snapshot = await asyncio.to_thread(Snapshot.from_cluster, str(kubeconfig))
             await asyncio.to_thread(snapshot.save, folder / f"{number * _PAUSE:03.0f}.snapshot")
+
+
+async def _any_lacks_its_pod(client: HttpClient) -> bool:
+    found: list[Any] = (await client.list(JOB, "default")).items
+    return any(not (job.status and (job.status.active or job.status.succeeded)) for job in found)
 
 
 async def _any_waits(client: HttpClient) -> bool:

@@ -4,12 +4,16 @@
     benchmarks/when_truth.py                                     # on the simulation itself: some minutes
     KUBEBUILDER_ASSETS=DIR benchmarks/when_truth.py --real       # on a real control plane: about 6 minutes
     benchmarks/when_truth.py --real --again                      # foretell again, of the run that is there
+    benchmarks/when_truth.py --spread                            # how far the share of one run says something
 
 60 nodes are full of jobs, and 400 more come. `when` is told the distribution of each kind of job, and never how long a
 job really runs. On the simulation, the truth is a run with the real run times, for each of several clusters. On a
 control plane in DIR (etcd, kube-apiserver, kube-scheduler), snapshots are taken while the jobs run, and `bayplan
 record` notes when each one gets its node. Of ten true starts, eight should be between p10 and p90. Exits with 1 if
 fewer than 70 % or more than 90 % are.
+
+The starts of one run depend on the same ends, so its share is seldom 80 % if few jobs wait. `--spread` simulates each
+snapshot of a run 60 times, foretells each time by others, and prints how far the shares are apart.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support.control_plane import ASSETS
 
 from bayplan.answers.insight.answers import plural
+from bayplan.answers.insight.questions.forecast import NEVER
+from bayplan.answers.insight.questions.starts import StartTimes
 from bayplan.insight import Foresight, Insight, Snapshot
 from truth_table import write_between_markers
 from when_jobs import cluster, covered, told, truth
@@ -57,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--real", action="store_true", help="on a real control plane")
     parser.add_argument("--again", action="store_true", help="run nothing: foretell of the run that is there")
+    parser.add_argument("--spread", action="store_true", help="how far the share of one run may be from that of many")
     parser.add_argument("--nodes", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=400, help="that come once all nodes are full")
     parser.add_argument("--seed", type=int, default=1)
@@ -65,6 +72,14 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write a plot, an SVG")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the figures between the markers of this page")
     options = parser.parse_args()
+    if options.spread:
+        for file in sorted(options.folder.glob("*.snapshot")):
+            shares = spread(Snapshot.open(file))
+            least, most = shares[len(shares) // 10], shares[-len(shares) // 10]
+            mean, few = sum(shares) / len(shares), sum(each < LEAST for each in shares) / len(shares)
+            text = f"of ten runs, eight have {least:.0%} to {most:.0%}; fewer than {LEAST:.0%} in {few:.0%}"
+            print(f"after {file.stem} s: {mean:.0%} of the starts are between p10 and p90; {text}", flush=True)
+        return
     if options.real:
         found = real(options)
         what = f"kube-scheduler, {options.nodes} nodes"
@@ -113,6 +128,22 @@ def simulated(nodes: int, waiting: int, seed: int, truths: int, runs: int | None
                 found.append(Foretold(f"cluster {number + 1}", each.pod, start.p10, start.p50, start.p90, true))
         print(f"cluster {number + 1}: {foretold.runs} runs, {len(foretold.pods)} jobs", flush=True)
     return found
+
+
+def spread(snapshot: Snapshot, truths: int = 60, runs: int = 39) -> list[float]:
+    """Simulate a snapshot often. Return the share of the starts of each time that are between p10 and p90 of others."""
+    found = []
+    for number in range(truths):
+        insight = Insight(snapshot, seed=_OTHER + number)
+        answer = insight.when_pending("default", foresight=Foresight(durations=told(REAL), runs=1))
+        found.append({each.pod: each.start.p50 for each in answer.pods if each.start.p50 is not None})
+    shares = []
+    for number, true in enumerate(found):
+        others = [each for other, each in enumerate(found) if other != number][:runs]
+        starts = {pod: StartTimes.of([each.get(pod, NEVER) for each in others]) for pod in true}
+        inside = list(covered([(starts[pod].p10, starts[pod].p90, at) for pod, at in true.items()]))
+        shares.append(sum(inside) / len(inside))
+    return sorted(shares)
 
 
 def real(options: argparse.Namespace) -> list[Foretold]:

@@ -133,3 +133,19 @@ def test_command_that_ends_soon_collects_rarely_and_leaves_the_thresholds():
         gc.collect()
         assert cycle() is None
     assert gc.get_threshold() == before
+
+
+def test_what_exists_before_a_pause_is_visited_again_after_the_end():
+    collecting = Collector()
+    gc.collect()
+    older = weakref.ref(Cycle())
+    collecting.pause()
+    newer = weakref.ref(Cycle())
+    assert not gc.isenabled()
+    collecting.begin()
+    assert gc.isenabled()
+    assert (older() is None, newer() is None) == (False, True)
+    collecting.end()
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert older() is None

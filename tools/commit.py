@@ -45,8 +45,9 @@ def read_commit(root: Path = ROOT) -> Commit:
 def check_release(commit: Commit) -> str:
     """Return the tag of a release: the tree is clean, and the commit has the tag of its version."""
     if commit.changed:
-        more = f" and {len(commit.changed) - 1} more" if len(commit.changed) > 1 else ""
-        raise Problem(f"the tree isn't clean: {commit.changed[0]}{more} is not committed; commit it or put it away")
+        first, *others = commit.changed
+        what = f"{first} and {len(others)} more are" if others else f"{first} is"
+        raise Problem(f"the tree isn't clean: {what} not committed: commit that, or put it away")
     tag = f"v{commit.version}"
     tags = output(["git", "tag", "--points-at", "HEAD"], cwd=commit.root).split()
     if tag in tags:

@@ -20,8 +20,9 @@ def _():
     from pathlib import Path
 
     import marimo as mo
+    from command import bayplan
 
-    return Path, json, mo, re, subprocess, sys, tempfile
+    return Path, bayplan, json, mo, re, subprocess, sys, tempfile
 
 
 @app.cell
@@ -32,16 +33,6 @@ def _(mo):
     `bayplan run --record` records what decisions rest on. The notebook makes them again, exactly, and asks what another
     policy would have decided in each moment.
     """)
-
-
-@app.cell
-def _(subprocess, sys):
-    def bayplan(*arguments):
-        """Run a command of Bayplan, and return what it prints."""
-        command = [sys.executable, "-m", "bayplan", *map(str, arguments)]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-    return (bayplan,)
 
 
 @app.cell

@@ -13,15 +13,14 @@ app = marimo.App(width="medium", app_title="A policy, written and swept")
 @app.cell
 def _():
     import json
-    import subprocess
-    import sys
     import tempfile
     from pathlib import Path
 
     import altair as alt
     import marimo as mo
+    from command import bayplan
 
-    return Path, alt, json, mo, subprocess, sys, tempfile
+    return Path, alt, bayplan, json, mo, tempfile
 
 
 @app.cell
@@ -52,16 +51,6 @@ class Fuller(Plugin):
     )
     policy
     return (policy,)
-
-
-@app.cell
-def _(subprocess, sys):
-    def bayplan(*arguments):
-        """Run a command of Bayplan, and return what it prints."""
-        command = [sys.executable, "-m", "bayplan", *map(str, arguments)]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-    return (bayplan,)
 
 
 @app.cell

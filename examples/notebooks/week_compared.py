@@ -13,18 +13,17 @@ app = marimo.App(width="medium", app_title="What would another scheduler have do
 @app.cell
 def _():
     import json
-    import subprocess
-    import sys
     import tempfile
     from collections import Counter
     from pathlib import Path
 
     import altair as alt
     import marimo as mo
+    from command import bayplan
 
     from bayplan.history import History, PodArrived
 
-    return Counter, History, Path, PodArrived, alt, json, mo, subprocess, sys, tempfile
+    return Counter, History, Path, PodArrived, alt, bayplan, json, mo, tempfile
 
 
 @app.cell
@@ -47,16 +46,6 @@ def _(mo):
     autoscaler = mo.ui.dropdown(["cluster-autoscaler", "karpenter", "none"], value="cluster-autoscaler", label="nodes")
     mo.hstack([candidate, autoscaler], justify="start")
     return autoscaler, candidate
-
-
-@app.cell
-def _(subprocess, sys):
-    def bayplan(*arguments):
-        """Run a command of Bayplan, and return what it prints."""
-        command = [sys.executable, "-m", "bayplan", *map(str, arguments)]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-    return (bayplan,)
 
 
 @app.cell

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-import time
+import threading
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ from mcp import MCPError
 from tests.support.asked_questions import ASKED
 from tests.support.assistants import assistant, called, refused
 from tests.support.served_questions import node, pod, small_cluster
-from tests.support.waiting import without_end
+from tests.support.waiting import PATIENCE, without_end
 
 from bayplan.answers.insight.question_types import QUESTIONS
 from bayplan.answers.snapshots.rights import FOLLOWED
@@ -96,10 +96,12 @@ async def test_progress_is_told_while_a_question_is_asked(monkeypatch):
     monkeypatch.setattr("bayplan.faces.asking.replies.PAUSE", 0.001)
     usage = Insight.explain_all
 
+    heard = threading.Event()
+
     def slow(self, *arguments, progress, **options):
         for number in range(3):
             progress(f"step {number}")
-            time.sleep(0.02)
+            heard.wait(PATIENCE)
         return usage(self, *arguments, progress=progress, **options)
 
     monkeypatch.setattr(Insight, "explain_all", slow)
@@ -107,6 +109,7 @@ async def test_progress_is_told_while_a_question_is_asked(monkeypatch):
 
     async def tell(done, _, text):
         told.append((done, text))
+        heard.set()
 
     async with assistant(*small_cluster(), mode="legacy") as client:
         await client.call_tool("explain-pending", {}, progress_callback=tell)
@@ -135,7 +138,7 @@ async def test_what_cannot_be_answered_is_one_line_for_the_model(name, arguments
 
 async def test_unknown_tool_names_those_that_exist():
     async with assistant() as client:
-        with pytest.raises(MCPError, match="there is no tool 'delete'; there is explain, "):
+        with pytest.raises(MCPError, match="there is no tool 'delete'; there is doctor, explain, "):
             await client.call_tool("delete", {})
 
 

@@ -177,6 +177,7 @@ async def test_other_policy_has_only_plugins_that_the_user_names(tmp_path, monke
     ("name", "arguments", "message"),
     [
         ("why", {"pod": "nowhere"}, "the recording has no decision about pod default/nowhere; it goes from "),
+        ("why", {"pod": "urgnt"}, "no decision about pod default/urgnt: did you mean 'default/urgent'?; it goes from "),
         ("why", {"pod": "urgent", "at": "1999-01-01T00:00:00Z"}, "default/urgent before 1999-01-01 00:00:00 UTC; it"),
         ("why", {"pod": "urgent", "at": "noon"}, "at 'noon': "),
         ("why", {"pod": "urgent", "about": "eviction"}, "no decision that evicts pod default/urgent; it goes from "),

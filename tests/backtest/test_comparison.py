@@ -6,7 +6,9 @@ import pytest
 from tests.backtest.histories import ZONE, pool_node, record
 from tests.simulation.timelines import OWNED
 
+from bayplan import score_plugin
 from bayplan.answers.backtest.comparison import compare
+from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.new_pools import parse_pool
 from bayplan.answers.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
@@ -15,6 +17,8 @@ from bayplan.answers.insight.prices import Prices
 from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.happenings import NodeGoes, PodArrives
 from bayplan.core.api.kinds import SERVICE
+from bayplan.core.config import KubeSchedulerConfiguration
+from bayplan.core.config.types import KubeSchedulerProfile
 from bayplan.testing import make_pod
 from bayplan.testing.builders import make_service
 
@@ -148,3 +152,44 @@ def test_waits_are_those_of_the_history(tmp_path):
     assert found.recorded.waits.p95 > 800
     assert found.now.waits == found.recorded.waits
     assert found.now.placed == found.recorded.placed == 30
+
+
+@pytest.mark.parametrize("name", ["default-scheduler", "packer"])
+def test_a_scheduler_that_the_candidate_does_not_serve_is_named(tmp_path, name):
+    folder = packable(tmp_path / "history")
+    history = open_history(folder)
+    candidate = SimulatedScheduler(KubeSchedulerConfiguration(profiles=[KubeSchedulerProfile(schedulerName=name)]))
+    runs = SimulationRun(seed=0), SimulationRun(candidate, seed=0)
+    text = (
+        "no scheduler of the candidate serves 60 pods of scheduler 'default-scheduler': they have the nodes that were "
+        "recorded, or none. Its profiles are packer: give one of them schedulerName default-scheduler"
+    )
+    found = [each for each in compare(history, Lookahead(history, PRICES.of), *runs).notes if "serves" in each]
+    assert found == ([] if name == "default-scheduler" else [text])
+
+
+@score_plugin
+def fuller(pod, node):
+    return 1
+
+
+class TestSettingsOfPluginsWithSmallLetters:
+    plugins = (fuller,)
+
+    def test_they_are_plugins_where_no_field_has_the_name(self):
+        configuration = with_settings(None, self.plugins, ["fuller.weight=5"])
+        enabled = configuration.profiles[0].plugins.multiPoint.enabled
+        assert [each.weight for each in enabled if each.name == "fuller"] == [5]
+
+    @pytest.mark.parametrize(
+        ("setting", "message"),
+        [
+            ("fulller.weight=5", "there is no field and no plugin fulller: did you mean 'fuller'?"),
+            ("paralelism=5", "there is no field and no plugin paralelism: did you mean 'parallelism'?"),
+            ("parallelism=many", "parallelism: "),
+        ],
+    )
+    def test_what_is_neither_a_field_nor_a_plugin_is_said(self, setting, message):
+        with pytest.raises(BacktestError, match=f"--set {setting}: .*") as caught:
+            with_settings(None, self.plugins, [setting])
+        assert message in str(caught.value)

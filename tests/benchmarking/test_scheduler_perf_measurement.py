@@ -3,8 +3,9 @@
 import math
 
 import pytest
+from tests.support.tables import cases
 
-from bayplan.benchmarking.measurement import Bucketed, Counters, KnownDurations, Measurement, data_items
+from bayplan.benchmarking.measurement import Bucketed, Counters, KnownDurations, Measurement, data_items, percentile
 from bayplan.benchmarking.pods import SeenPod, SeenPods
 from bayplan.benchmarking.processes import read_counters
 
@@ -128,3 +129,16 @@ def test_pods_are_counted_by_namespace_and_labels():
     assert everything.scheduled == 2
     assert [pod.name for pod in pods.select("a", {})] == ["old"]
     assert len(changes) == 8
+
+
+@cases(
+    "values, percent, expected",
+    {
+        "one": ([3.0], 50, 3.0),
+        "one, high": ([3.0], 99, 3.0),
+        "four": ([4.0, 1.0, 3.0, 2.0], 50, 2.0),
+        "a hundred": (range(1, 101), 99, 99),
+    },
+)
+def test_percentile(values, percent, expected):
+    assert percentile(values, percent) == expected

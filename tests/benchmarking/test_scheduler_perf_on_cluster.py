@@ -33,11 +33,12 @@ async def left(kubeconfig):
         ("Preemption/Any", "bayplan", {"scheduled", "unschedulable"}),
         ("Gated/Any", "bayplan", {"scheduled"}),
         ("Gated/Any", "null", set()),
+        ("Custom/Fit", "bayplan", {"scheduled"}),
     ],
 )
 def test_pods_are_scheduled_on_a_new_api_server(folder, name, scheduler, attempts):
     (measured,) = run_on_cluster(workload(folder, name), Target(), scheduler)
-    assert measured.scheduled == {"Preemption/Any": 2, "Gated/Any": 3}[name]
+    assert measured.scheduled == {"Preemption/Any": 2, "Gated/Any": 3, "Custom/Fit": 3}[name]
     assert measured.average > 0
     assert {result for result, durations in measured.attempts.items() if durations.count} == attempts
     writes = measured.writes_per_pod

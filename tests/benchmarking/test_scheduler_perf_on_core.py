@@ -49,6 +49,8 @@ def test_each_namespace_of_a_pod_set_is_measured(folder):
         ("Extended/Any", "4 of 5 pods in namespace namespace-3 are scheduled"),
         # Two nodes that take three volumes each.
         ("Volumes/Any", "6 of 7 pods in namespace namespace-1 are scheduled"),
+        # A quota in a custom object, of a kind that the workload defines.
+        ("Custom/Full", "3 of 5 pods in namespace team are scheduled"),
         ("Churn/Broken", "in the background: no ResourceClaimTemplate template in namespace churn"),
         ("Churn/Odd", "churn: mode is 'odd' and number 2, expected create, or recreate with a number"),
     ],

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from bayplan.benchmarking import templates
+from bayplan.benchmarking.objects import kind_of
 from bayplan.benchmarking.selection import labelled, matching, named
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
 from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
+from bayplan.core.api.kinds import custom_kind
 
 
 def make(name, *labels):
@@ -143,3 +145,25 @@ def test_names_with_an_index_need_no_parsing_of_their_own() -> None:
     documents = [template.document(index, 100) for index in range(100)]
     assert documents[99] == {"metadata": {"name": "pod-99", "labels": {"color": "green-99"}}}
     assert templates._parsed.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "namespace", "found"),
+    [
+        ("example.com/v1", "Team", "a", ("teams", True)),
+        ("example.com/v1", "Policy", None, ("policies", False)),
+        ("apps/v9", "Deployment", "a", Unsupported),
+        ("v1", "Podd", "a", Unsupported),
+        ("example.com/v1/x", "Te am", "a", BenchmarkError),
+        ("v1", "Node", "a", BenchmarkError),
+    ],
+)
+def test_kinds_of_objects_are_known_or_custom(version, kind, namespace, found):
+    document = {"apiVersion": version, "kind": kind}
+    if isinstance(found, tuple):
+        known = kind_of(document, namespace)
+        assert (known.plural, known.namespaced) == found
+        assert known == custom_kind(f"{found[0]}.v1.example.com", namespaced=found[1])  # as plugins name it
+        return
+    with pytest.raises(found):
+        kind_of(document, namespace)

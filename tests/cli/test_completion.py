@@ -7,7 +7,7 @@ import pytest
 from tests.support.commands import bayplan
 from tests.support.tables import cases
 
-from bayplan.faces.cli import COMMANDS
+from bayplan.faces.cli import commands
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -39,7 +39,7 @@ def test_a_misspelled_word_has_a_suggestion(arguments, problem):
 @cases(
     "words, expected",
     {
-        "commands": ("bayplan ", {f"plain,{name}" for name in COMMANDS}),
+        "commands": ("bayplan ", {f"plain,{name}" for name in commands()}),
         "beginnings": ("bayplan co", {"plain,compare", "plain,conformance", "plain,completion"}),
         "options": ("bayplan --v", {"plain,--version"}),
         "options of a command": ("bayplan demo --k", {"plain,--keep"}),

@@ -265,3 +265,13 @@ def test_kubectl_accepts_the_output(tmp_path):
     built = subprocess.run(["kubectl", "kustomize", tmp_path], capture_output=True, text=True, check=True).stdout
     (config_map,) = (each for each in yaml.safe_load_all(built) if each["kind"] == "ConfigMap")
     assert config_map["data"]["policy.py"] == POLICY
+
+
+def test_plugins_without_a_configuration_get_what_they_declare(tmp_path):
+    (tmp_path / "policy.py").write_text(
+        f"{POLICY}\n\ntier.permissions = ({{'apiGroups': ['x.example'], 'resources': ['teams'], 'verbs': ['list']}},)\n"
+    )
+    found = objects("--plugin", tmp_path / "policy.py")
+    assert found["ClusterRole", "bayplan-scheduler:plugins"]["rules"] == [
+        {"apiGroups": ["x.example"], "resources": ["teams"], "verbs": ["list"]}
+    ]

@@ -6,6 +6,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.faces.cli import main
 from bayplan.faces.cli.shadow import shadow
@@ -90,6 +91,46 @@ def test_a_configuration_and_plugins_are_deployed(tmp_path, monkeypatch):
     assert {"--config=/etc/bayplan/scheduler.yaml", "--plugin=/etc/bayplan/policy.py"} <= set(arguments)
     names = {(each["metadata"]["name"], each["metadata"].get("namespace", "tools")) for each in found.values()}
     assert names == {("mine", "tools")}
+
+
+READER = """
+from bayplan.plugin import Filter, Plugin
+
+
+class Teams(Plugin, Filter):
+    name = "Teams"
+    permissions = (
+        {"apiGroups": ["example.com"], "resources": ["teams"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["example.com"], "resources": ["teams/status"], "verbs": ["patch"]},
+        {"apiGroups": ["metrics.example.com"], "resources": ["loads"], "verbs": ["list"]},
+    )
+
+    def filter(self, pod, nodes, cycle):
+        return None
+"""
+TOPOLOGIES = f"{CONFIGURATION}  plugins: {{multiPoint: {{enabled: [{{name: NodeResourceTopologyMatch}}]}}}}\n"
+
+
+@cases(
+    "arguments, granted",
+    {
+        "none": ([], set()),
+        "the plugin's own": (["--plugin", "reader.py"], {("example.com", "teams")}),
+        "one that comes with Bayplan": (["--config", "t.yaml"], {("topology.node.k8s.io", "noderesourcetopologies")}),
+        "beside a module of the image": (
+            ["--config", "t.yaml", "--plugin", "only_in_the_image"],
+            {("topology.node.k8s.io", "noderesourcetopologies")},
+        ),
+    },
+)
+def test_it_may_follow_what_its_plugins_declare(arguments, granted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("reader.py").write_text(READER)
+    Path("t.yaml").write_text(TOPOLOGIES)
+    rules, usual = (objects(*each)["ClusterRole"]["rules"] for each in (arguments, []))
+    new = [rule for rule in rules if rule not in usual]
+    assert {(group, each) for rule in new for group in rule["apiGroups"] for each in rule["resources"]} == granted
+    assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,10 @@ kind: Node
 metadata: {name: n}
 status: {allocatable: {cpu: "4", pods: "10"}}
 """
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+"""
 SLOW = {"aiohttp", "cryptography", "jinja2", "prometheus_client", "pyinstrument", "starlette", "trustme", "uvicorn"}
 SERVERS = {
     "bayplan.running.client.http",
@@ -33,6 +37,20 @@ FOR_OTHERS = {
     "yaml",
 }
 """What a question about a saved snapshot needs no part of, if it is about nodes and pods."""
+FOR_OTHER_RUNS = {
+    "bayplan.answers.replay.policies",
+    "bayplan.answers.snapshots.redaction.kinds",
+    "bayplan.core.devices.cel.library",
+    "bayplan.running.extender.client",
+    "bayplan.running.provisioning.desk",
+    "bayplan.running.recording.recorder",
+    "bayplan_plugins",
+    "httpx2",
+    "jinja2",
+    "lightkube.config.client_adapter",
+    "rich",
+}
+"""What a scheduler needs no part of that neither records, nor answers requests, nor asks extenders."""
 NEEDED_BY_QUESTIONS = {
     "bayplan.core.api",
     "celpy",
@@ -62,10 +80,12 @@ def imported(folder, *arguments):
     {
         "help": (["--help"], SLOW | SERVERS | NEEDED_BY_QUESTIONS),
         "a question": (["explain", "--all-pending", "--from", "node.yaml"], SLOW | SERVERS),
+        "a scheduler": (["run", "--config", "scheduler.yaml", "--write-config-to", "written.yaml"], FOR_OTHER_RUNS),
         "a saved snapshot": (["usage", "--from", "node.bayplan"], SLOW | SERVERS | FOR_OTHERS),
     },
 )
 def test_no_slow_modules_are_imported_in_vain(arguments, unwanted, tmp_path):
     (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
     Snapshot.open(tmp_path / "node.yaml").save(tmp_path / "node.bayplan")
     assert imported(tmp_path, *arguments) & unwanted == set()

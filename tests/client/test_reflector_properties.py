@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.waiting import turns
 
 from bayplan.client import ApiError, Backoff, Reflector
 from bayplan.core.api.kinds import POD
@@ -130,8 +131,3 @@ async def play(steps, selector, page_size):
     assert {pod.metadata.name: pod.metadata.resourceVersion for pod in reflector.store.values()} == versions
     assert set(view) == set(versions)
     assert all(view[pod.metadata.name] is pod for pod in reflector.store.values())
-
-
-async def turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from shipped import manifests as manifests_of
 from tests.support.waiting import until
 
-from bayplan.answers.history.recording import HistoryRecorder, Pace
+from bayplan.answers.history.recording import HistoryRecorder
+from bayplan.answers.history.recording_session import Pace
 from bayplan.answers.shadow.following import ShadowError, ShadowFollower
 from bayplan.answers.shadow.shadow import Shadow
 from bayplan.answers.simulation.world import World

@@ -48,6 +48,7 @@ def test_a_week_is_compared():
 
 def test_it_plots_what_the_commands_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(NOTEBOOK)])
+    monkeypatch.syspath_prepend(NOTEBOOKS)  # as marimo does
     spec = spec_from_file_location("notebook", NOTEBOOK)
     assert spec is not None
     assert spec.loader is not None

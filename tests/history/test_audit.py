@@ -10,6 +10,7 @@ from tests.history.small_histories import BEGIN, at, node, pod
 from bayplan.answers.history.format import HistoryError
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.sources.audit import import_audit
+from bayplan.answers.history.sources.versions import version_of
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.faces.cli import main
 from bayplan.insight import Snapshot
@@ -511,3 +512,8 @@ def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
     with pytest.raises(HistoryError):
         History.open(tmp_path / "none")
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "-1", "1.5", "x", 7, None])
+def test_what_is_no_version_of_etcd_is_none(version) -> None:
+    assert version_of({"metadata": {"resourceVersion": version}}) is None

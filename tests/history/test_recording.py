@@ -5,21 +5,21 @@ import errno
 import os
 import re
 import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from bayplan.answers.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.answers.history.format import HistoryCounts, HistoryError, HistoryManifest
 from bayplan.answers.history.journal import convert_journal
 from bayplan.answers.history.metrics import HistoryCollector
 from bayplan.answers.history.reading import History
-from bayplan.answers.history.recording import HistoryRecorder, Pace
+from bayplan.answers.history.recording import HistoryRecorder
+from bayplan.answers.history.recording_session import Pace
 from bayplan.answers.history.redacting import Redactor
 from bayplan.core.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from bayplan.testing import make_node, make_pod
@@ -120,17 +120,18 @@ async def test_segments_are_begun_when_they_are_full(tmp_path: Path) -> None:
 
 
 async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_path: Path, monkeypatch) -> None:
-    begun = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
 
     def slowly(folder: Path, segment: int, counts: HistoryCounts) -> None:
         begun.set()
-        time.sleep(0.1)
+        stopped.wait(PATIENCE)
         convert_journal(folder, segment, counts)
 
-    monkeypatch.setattr("bayplan.answers.history.recording.convert_journal", slowly)
+    monkeypatch.setattr("bayplan.answers.history.recording_session.convert_journal", slowly)
     client = make_client(make_node("a"), make_pod("p"))
     async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
         await until(begun.is_set)
+        asyncio.get_running_loop().call_soon(stopped.set)  # once the recorder is being stopped
     manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=HistoryManifest)
     segments = History.open(tmp_path / "h").segments
     assert (manifest.counts.pods, manifest.counts.segments) == (1, len(segments))

@@ -13,7 +13,8 @@ from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.waiting import until
 
 from bayplan.answers.history.reading import History
-from bayplan.answers.history.recording import HistoryRecorder, Pace
+from bayplan.answers.history.recording import HistoryRecorder
+from bayplan.answers.history.recording_session import Pace
 from bayplan.answers.history.sources.audit import import_audit
 from bayplan.client import Client, HttpClient, PatchType, load_kubeconfig
 from bayplan.core.api.kinds import NODE, POD

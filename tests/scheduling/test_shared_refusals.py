@@ -1,4 +1,4 @@
-"""A pod that is equal to a refused one is refused without calling plugins, until the state changes."""
+"""A pod that is equal to a refused one is refused without calling plugins, until the state changes in what matters."""
 
 import random
 
@@ -7,6 +7,9 @@ import pytest
 from bayplan.core.api.kinds import SERVICE
 from bayplan.core.api.objects import convert
 from bayplan.core.framework.calling import call
+from bayplan.core.framework.interface import Plugin, PostFilterResult
+from bayplan.core.framework.profile import Point
+from bayplan.core.framework.status import Status
 from bayplan.core.scheduling import Decision, decide
 from bayplan.core.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -26,19 +29,23 @@ SPREAD = {
 class Decider:
     """Decides pods with shared results. `calls`: the calls of plugins since they were last cleared."""
 
-    def __init__(self, *nodes) -> None:
+    def __init__(self, *nodes, plugins=()) -> None:
         self.cluster = make_cluster(*nodes)
         self.state = self.cluster.state
-        self.sharing = Sharing(self.cluster.profile)
+        self.profile = self.cluster.profile
+        if plugins:
+            self.profile = self.profile.with_plugins({Point.POST_FILTER: plugins})
+        self.sharing = Sharing(self.profile)
         self.calls: list[tuple[str, str]] = []
 
-    def decide(self, pod) -> Decision:
+    def decide(self, pod, rng=None) -> Decision:
         def recorded(plugin, point, method, /, *arguments):
             self.calls.append((plugin.name, point))
             return call(plugin, point, method, *arguments)
 
         self.calls.clear()
-        return decide(self.cluster.profile, self.state, pod, random.Random(1), start=self.sharing.start, call=recorded)
+        rng = rng or random.Random(1)
+        return decide(self.profile, self.state, pod, rng, start=self.sharing.start, call=recorded)
 
     def refuse_two(self, make=lambda name: make_pod(name, cpu="8")) -> Decision:
         """The first pod of a signature is decided alone, and the second one makes what is shared."""
@@ -98,13 +105,11 @@ def test_a_nominated_pod_does_not(decider) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: state.set_pod(make_pod("new", cpu="1", node="node-0")),
-        lambda state: state.set_pod(make_pod("old", node="node-1", status={"phase": "Running"})),
-        lambda state: state.remove_pod(make_pod("old").uid),
+        lambda state: state.set_pod(make_pod("new", cpu="1", node="node-0", priority=-1)),
         lambda state: state.nominations.add(make_pod("nominated"), "node-0"),
         lambda state: state.objects[SERVICE].set("default/new", convert(SERVICE.type, {"metadata": {"name": "new"}})),
     ],
-    ids=["a pod is bound", "a pod is replaced", "a pod ends", "a nomination", "an object"],
+    ids=["a pod that may be evicted", "a nomination", "an object"],
 )
 def test_a_change_of_the_state_ends_it(decider, change) -> None:
     decider.state.set_pod(make_pod("old", node="node-1"))
@@ -112,6 +117,45 @@ def test_a_change_of_the_state_ends_it(decider, change) -> None:
     change(decider.state)
     decider.decide(make_pod("third", cpu="8"))
     assert ("DefaultPreemption", "PostFilter") in decider.calls
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.set_pod(make_pod("new", cpu="1", node="node-0")),
+        lambda state: state.set_pod(make_pod("old", node="node-1", status={"phase": "Running"})),
+        lambda state: state.remove_pod(make_pod("old").uid),
+    ],
+    ids=["a pod is bound", "a pod is replaced", "a pod ends"],
+)
+def test_pods_that_come_and_go_without_making_room_do_not_end_it(decider, change) -> None:
+    """The decision and the random numbers that follow are as without sharing."""
+    decider.state.set_pod(make_pod("old", node="node-1"))
+    decider.refuse_two()
+    change(decider.state)
+    for name in ("third", "fourth"):
+        pod, ours, plain = make_pod(name, cpu="8"), random.Random(7), random.Random(7)
+        decision = decider.decide(pod, ours)
+        assert ("DefaultPreemption", "PostFilter") not in decider.calls
+        assert decision.message == decide(decider.cluster.profile, decider.state, pod, plain).message
+        assert name == "fourth" or ours.random() == plain.random()
+
+
+def test_a_plugin_that_does_not_tell_is_asked_again(decider) -> None:
+    class Hopeful(Plugin):
+        name = "Hopeful"
+
+        def sign(self, pod):
+            return ()
+
+        def post_filter(self, cycle, pod, diagnosis, what_if):
+            return PostFilterResult(Status.unschedulable("not yet"))
+
+    decider = Decider(make_node("node-0", cpu="4"), plugins=[Hopeful()])
+    decider.refuse_two()
+    decider.state.set_pod(make_pod("new", cpu="1", node="node-0"))
+    decider.decide(make_pod("third", cpu="8"))
+    assert ("Hopeful", "PostFilter") in decider.calls
 
 
 def test_room_for_the_pod_ends_it(decider) -> None:

@@ -19,8 +19,12 @@ from tests.support.waiting import until
 
 from bayplan.answers.snapshots.rights import FOLLOWED
 from bayplan.core.api.kinds import LEASE
+from bayplan.core.cluster.resizes import RESIZES_PREEMPT
+from bayplan.core.versions import gates_of
 from bayplan.faces.asking import asking
 from bayplan.faces.asking.sources import ClusterSource, FileSource
+from bayplan.faces.cli.insight.cluster_options import SourceOptions
+from bayplan.faces.cli.insight.follow_options import Followed
 from bayplan.insight import Snapshot
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
@@ -141,3 +145,9 @@ async def test_cluster_that_is_not_read_yet_is_503(monkeypatch):
     async with served(Unread(Snapshot(), None)) as client:
         found = await client.ask("usage", status=503)
     assert found["error"] == "the cluster has not been read yet: large clusters take up to half a minute"
+
+
+def test_servers_decide_as_the_version_of_what_they_follow():
+    gates = gates_of("1.37").but(RESIZES_PREEMPT)
+    found = Followed(SourceOptions(), None, (), seed=7, gates=gates).insight()
+    assert (found.gates, found.seed) == (gates, 7)

@@ -14,7 +14,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bayplan.answers.history.metrics import HistoryCollector
-from bayplan.answers.history.recording import RecordingProgress
+from bayplan.answers.history.recording_session import RecordingProgress
 from bayplan.answers.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
 from bayplan.answers.shadow.metrics import ShadowCollector
 from bayplan.core.queue import PendingCounts, QueuedPod

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from lightkube.models.core_v1 import PodCondition
 from tests.service.conftest import ScriptedClient, events_of, make_pod, make_runtime
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, turns
 
 from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.client import ApiError, TransportError
@@ -108,8 +108,7 @@ class Setting:
             )
             self.plans.carry_out(plan)
             if while_evicting is not None:
-                for _ in range(20):  # let all tasks run until they wait
-                    await asyncio.sleep(0)
+                await turns()
                 while_evicting(self)
                 self.client.may_delete.set()
             await self.services.tasks.drain(4)

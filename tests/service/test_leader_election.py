@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import cases
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, turns
 
 from bayplan.client import TransportError
 from bayplan.core.api.kinds import EVENT, LEASE
@@ -36,19 +36,15 @@ class Time:
         await woken
 
     async def pass_until(self, moment, watch=lambda: None):
-        await self._settle()
+        await turns(60)
         while self._sleepers and self._sleepers[0][0] <= moment:
             self.now, _, woken = heapq.heappop(self._sleepers)
             if not woken.done():
                 woken.set_result(None)
-            await self._settle()
+            await turns(60)
             watch()
         self.now = moment
         watch()
-
-    async def _settle(self):
-        for _ in range(60):
-            await asyncio.sleep(0)
 
 
 class WallClock:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_pods
 from tests.support.tables import cases
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, turns
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.attempts import AttemptDriver
@@ -63,7 +63,7 @@ class Thinking:
             self._answer.set_exception(answer)
         else:
             self._answer.set_result(answer)
-        await settled()
+        await turns()
 
     async def all(self, question):
         match question:
@@ -77,12 +77,6 @@ class Thinking:
 
 def names_of(question):
     return [question.nodes.name(at) for at in range(len(question.nodes))]
-
-
-async def settled():
-    """Let all tasks run until they wait."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 class Setting:
@@ -247,12 +241,12 @@ async def test_bindings_run_during_an_attempt_but_are_undone_after_it(deciding):
         may_reply = setting.client.hold("get")
         setting.client.will("get", quick.object)
         setting.pods.added(quick)
-        await settled()
+        await turns()
         assert setting.state.is_assumed(quick.uid), "its binding failed, and its outcome is not known yet"
         setting.pods.added(POD)
         question = await setting.extenders.asked(ExtenderFilter)
         may_reply.set()
-        await settled()
+        await turns()
         assert setting.state.is_assumed(quick.uid)
         assert question.nodes.pod_count.sum() == 1
         setting.pods.deleted(quick)
@@ -266,7 +260,7 @@ async def test_pods_that_concern_no_extender_are_scheduled_without_them(deciding
     async with deciding(*NODES) as setting:
         setting.extenders.silent_about = {"p"}
         setting.pods.added(POD)
-        await settled()
+        await turns()
         assert len(setting.extenders.bound) == 1
         assert setting.extenders.questions.empty()
 

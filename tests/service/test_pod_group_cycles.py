@@ -277,3 +277,18 @@ async def test_victims_that_do_not_suffice_are_an_error(here, answer, monkeypatc
     expected = "GangPostFilter: ZeroDivisionError: oh" if answer is None else "does not fit without the victims"
     assert expected in message
     assert set(here.nodes()) == {"low"}
+
+
+@pytest.mark.scheduler(gates=TOPOLOGY)
+async def test_a_group_that_is_attempted_before_all_its_pods_exist_stays_in_its_zone(here):
+    """As with kube-scheduler: the first pod gets the fullest zone, where the second one has no room. All at once, they
+    would have got the other zone.
+    """
+    await here.add_node("a", cpu="4", zone="a")
+    await here.add_node("b", cpu="2", zone="b")
+    await here.attempt("other", cpu="1", nodeSelector={"zone": "b"})
+    await here.attempt_group("web", topology="zone", pods=["one"])
+    await here.attempt("two", of="web")
+    assert here.nodes() == {"other": "b", "one": "b"}
+    await here.attempt_group("db", topology="zone", pods=["three", "four"])
+    assert {here.nodes()["three"], here.nodes()["four"]} == {"a"}

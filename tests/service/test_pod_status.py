@@ -5,7 +5,7 @@ from lightkube.models.core_v1 import Pod, PodCondition
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod, writing
 from tests.support.tables import cases
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import until
 
 from bayplan.client import ApiError, TransportError
 from bayplan.core.api.objects import UndecodableObject
@@ -271,9 +271,7 @@ async def test_pod_whose_writes_fail_does_not_hold_up_others(client, clock, monk
     task = asyncio.create_task(writer.run())
     for number in range(11):
         writer.not_scheduled(make_pod(f"web-{number}"), "Unschedulable", MESSAGE)
-    async with asyncio.timeout(PATIENCE):
-        while len(client.requests) < 11:  # noqa: ASYNC110 - the writers get their turn
-            await asyncio.sleep(0)
+    await until(lambda: len(client.requests) >= 11, step=0.0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     for number in range(11):

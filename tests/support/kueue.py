@@ -17,12 +17,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 from tests.support.certificates import Authority
 from tests.support.control_plane import ASSETS, ControlPlane, ControlPlaneError
+from tests.support.waiting import until
 
 from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.core.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, NODE, POD, Kind, custom_kind
@@ -223,10 +225,12 @@ async def _define(client: HttpClient, files: list[Path]) -> None:
             if document and document["kind"] == "CustomResourceDefinition":
                 await client.create(CUSTOM_RESOURCE_DEFINITION, document)
                 names.append(document["metadata"]["name"])
-    async with asyncio.timeout(_PATIENCE):
-        for name in names:
-            while not _is_established(await client.get(CUSTOM_RESOURCE_DEFINITION, name)):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+
+    async def established(name: str) -> bool:
+        return _is_established(await client.get(CUSTOM_RESOURCE_DEFINITION, name))
+
+    for name in names:
+        await until(partial(established, name), within=_PATIENCE, step=0.1)
 
 
 def _is_established(definition: Any) -> bool:

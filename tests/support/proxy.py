@@ -13,6 +13,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 from aiohttp import web
+from tests.support.waiting import turns
 from yarl import URL
 
 
@@ -139,10 +140,7 @@ class FaultProxy:
             listener, self._listener = self._listener, None
             for each in listener.sockets:
                 asyncio.get_running_loop().remove_reader(each.fileno())
-            for _ in range(
-                3
-            ):  # a server that is closed forgets the connections that it was accepting, and keeps them open
-                await asyncio.sleep(0)
+            await turns(3)  # a server that is closed forgets connections that it was accepting, and keeps them open
             listener.close()
         for connection in self._server.connections:
             _abort(connection.transport)

@@ -54,6 +54,16 @@ def test_each_builder_gets_the_time_of_the_commit_and_writes_an_archive(
         assert argument in build
 
 
+@pytest.mark.parametrize(("asked", "isolation"), [(None, "chroot"), ("oci", "oci")])
+def test_buildah_works_within_containers_unless_it_is_told_otherwise(asked, isolation, commit, tmp_path, monkeypatch):
+    monkeypatch.delenv("BUILDAH_ISOLATION", raising=False)
+    if asked:
+        monkeypatch.setenv("BUILDAH_ISOLATION", asked)
+    builder = find_builder(program(tmp_path, "buildah", f'echo "$BUILDAH_ISOLATION" > {tmp_path}/seen'))
+    builder.build(Request("registry.example/bayplan:1", None, "runtime", tmp_path / "a.tar"), commit)
+    assert (tmp_path / "seen").read_text() == f"{isolation}\n"
+
+
 def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
     script = f'echo "STEP 3: RUN python3 || echo {LINE}"; echo "{LINE}" >&2; echo "Error: exit status 1" >&2; exit 1'
     builder = find_builder(program(tmp_path, "podman", script))
@@ -61,6 +71,17 @@ def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
         builder.build(Request("i", None, "runtime", tmp_path / "out" / "a.tar"), commit)
     assert refused.value.message == f"i can't be built: {LINE.removeprefix('bayplan: ')}"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_base_that_is_not_there_is_one_line_that_says_what_to_do(commit, tmp_path):
+    script = 'echo "Error: creating build container: nowhere/nothing:1 did not resolve" >&2; exit 125'
+    builder = find_builder(program(tmp_path, "podman", script))
+    with pytest.raises(Problem) as refused:
+        builder.build(Request("registry.example/bayplan:1", "nowhere/nothing:1", "runtime", tmp_path / "a.tar"), commit)
+    assert refused.value.message == (
+        "registry.example/bayplan:1 can't be built: creating build container: nowhere/nothing:1 did not resolve: "
+        "name a base image that is there with BASE"
+    )
 
 
 @cases("chosen", {"another program": "make", "one that isn't there": "/nowhere/podman --quiet"})

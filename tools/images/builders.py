@@ -7,6 +7,7 @@ passed on as pip knows them: PIP_CERT.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,6 +18,10 @@ from tools.commit import Commit
 from tools.problems import Problem
 
 NAMES = ("docker", "podman", "buildah")
+_ISOLATED = {"BUILDAH_ISOLATION": "chroot"}
+"""How buildah runs the steps of the Dockerfile, unless the user says it: this works within containers, too"""
+_NO_BASE = re.compile(r"creating build container|pull access denied|failed to resolve source metadata")
+"""What builders say if they can't have an image that the Dockerfile begins with"""
 SAID = "bayplan: "
 """How a line of the Dockerfile begins that says what is wrong with the base"""
 
@@ -71,7 +76,7 @@ class Builder:
         """Build, name and save an image; what is in the archive's place goes only when it is complete."""
         request.archive.parent.mkdir(parents=True, exist_ok=True)
         request.archive.unlink(missing_ok=True)
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit.seconds)}
+        environment = {**_ISOLATED, **os.environ, "SOURCE_DATE_EPOCH": str(commit.seconds)}
         for command in self.commands(request, commit):
             done = subprocess.run(  # noqa: S603 - the builder that the user names
                 command, cwd=commit.root, env=environment, capture_output=True, text=True, check=False
@@ -105,4 +110,6 @@ def _reason(printed: str) -> str:
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     said = [line[line.index(SAID) + len(SAID) :] for line in lines if SAID in line and "echo" not in line]
     errors = [line for line in lines if "error" in line.lower()]
+    if not said and errors and _NO_BASE.search(errors[-1]):
+        return f"{errors[-1].removeprefix('Error: ')}: name a base image that is there with BASE"
     return (said or errors or lines or ["the builder says nothing"])[-1 if not said else 0]

@@ -27,7 +27,7 @@ def build_image(builder: Builder, request: Request, commit: Commit) -> Image:
     builder.build(request, commit)
     image = read_image(request.archive)
     over = image.size_under(FOLDER) / 1e6
-    click.echo(f"{request.name}: {image.digest}, {over:.1f} MB over its base, in {request.archive}")
+    click.echo(f"{request.name}: {image.digest}, {over:.1f} MB over its base")
     return image
 
 
@@ -51,7 +51,9 @@ def build(
         raise Problem("needs docker (with its daemon), podman or buildah on the PATH: none of them works here")
     kind = "" if libraries == "runtime" else f"-{libraries}"
     name = f"{registry}/bayplan:{tag or commit.version}{kind}"
-    build_image(found, Request(name, base or None, libraries, archive_of(folder, commit.version, libraries)), commit)
+    archive = archive_of(folder, commit.version, libraries)
+    build_image(found, Request(name, base or None, libraries, archive), commit)
+    click.echo(f"saved in {archive}")
     if push:
         output([*found.command, "push", name])
         click.echo(f"pushed {name}")

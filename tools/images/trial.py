@@ -55,7 +55,6 @@ def try_images(builder: str | None, base: str | None, mirror: str | None, folder
         click.echo(f"SKIPPED: {reason}")
         return
     assert found is not None, "it isn't missing"
-    os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
     with TemporaryDirectory(prefix="bayplan-image-") as temporary:
         if base is None:
             base, kept = "localhost/bayplan-base", folder or Path(temporary) / "base"

@@ -32,8 +32,8 @@ from bayplan_devcluster.controllers.resource_claims import ResourceClaimControll
 _AT_ONCE = 30
 """Requests that create objects at the same time, as upstream."""
 
-_CLASS_SECONDS = 10.0
-"""How long an API server may take until it knows a new priority class."""
+_KNOWN_SECONDS = 10.0
+"""How long an API server may take until it knows a new priority class or a new custom kind."""
 _RETRY_SECONDS = 0.05
 
 Scrape = Callable[[], Awaitable[Counters]]
@@ -202,14 +202,15 @@ class ServedCluster:
         return name
 
     async def _post(self, kind: Kind, namespace: str | None, body: bytes) -> bytes:
-        """Create an object. kube-apiserver knows a new priority class only after a moment."""
-        deadline = self.clock() + _CLASS_SECONDS
+        """Create an object. kube-apiserver knows a new priority class, or a new custom kind, only after a moment."""
+        deadline = self.clock() + _KNOWN_SECONDS
         while True:
             try:
                 return await self._client.request("POST", kind.path(namespace), body=body)
             except ApiError as error:
                 unknown_class = kind is POD and error.status == 403 and "no PriorityClass" in error.message
-                if not unknown_class or self.clock() >= deadline:
+                unknown_kind = not kind.model and error.status == 404
+                if not (unknown_class or unknown_kind) or self.clock() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -223,7 +224,7 @@ class ServedCluster:
         elif kind is POD and (priority := document["spec"].get("priority")):
             spec = {**document["spec"], "priorityClassName": await self._priority_class(priority)}
             document = {**document, "spec": spec}
-        api = {"apiVersion": kind.api_version, "kind": kind.kind}
+        api = {"apiVersion": kind.api_version, "kind": kind.kind if kind.model else document["kind"]}
         return {**document, **api, "metadata": metadata}
 
     async def _priority_class(self, priority: int) -> str:

@@ -58,7 +58,7 @@ class KnownDurations:
 
     def quantile(self, share: float) -> float:
         """The duration that a share of them doesn't exceed."""
-        return _quantile(sorted(self.seconds), 100 * share)
+        return percentile(self.seconds, 100 * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Measurement:
         items = []
         if samples := sorted(self.throughputs()):
             values = {"Average": self.average}
-            values |= {f"Perc{percent}": _quantile(samples, percent) for percent in PERCENTILES}
+            values |= {f"Perc{percent}": percentile(samples, percent) for percent in PERCENTILES}
             items.append(self._item(THROUGHPUT, "pods/s", values, **labels))
         for result, durations in self.attempts.items():
             if durations.count:
@@ -207,6 +207,7 @@ def data_items(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"version": "v1", "dataItems": labelled}
 
 
-def _quantile(ascending: Sequence[float], percent: float) -> float:
-    """The value of the nearest rank, as upstream computes percentiles."""
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value of the nearest rank, as upstream computes percentiles."""
+    ascending = sorted(values)
     return ascending[max(0, math.ceil(len(ascending) * percent / 100) - 1)]

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from bayplan.answers.snapshots import SnapshotError
+from bayplan.answers.snapshots.documents import kind_named
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
 from bayplan.benchmarking.workloads import Operation
 from bayplan.core.api import kinds
@@ -106,15 +109,29 @@ def resource_slice(driver: str, node_name: str, number: int) -> Document:
 
 
 def kind_of(document: Mapping[str, Any], namespace: str | None) -> Kind:
-    """The kind of a template's object. Raises Unsupported for one that Bayplan doesn't know, and BenchmarkError."""
+    """The kind of a template's object, which may be a custom one.
+
+    Raises Unsupported for one of Kubernetes that Bayplan doesn't know, and BenchmarkError.
+    """
     version, name = str(document.get("apiVersion")), str(document.get("kind"))
     kind = _KINDS.get((version, name))
     if kind is None:
-        raise Unsupported(f"objects of kind {name} ({version})")
+        return _custom(version, name, namespace)
     if kind.namespaced != (namespace is not None):
         problem = "needs a namespace" if kind.namespaced else f"is cluster-scoped, but namespace is {namespace}"
         raise BenchmarkError(f"{name} {problem}")
     return kind
+
+
+def _custom(version: str, name: str, namespace: str | None) -> Kind:
+    """A custom kind, as plugins name it. A namespace, or none, tells which of the two it has."""
+    group = version.rpartition("/")[0]
+    if group in _GROUPS:
+        raise Unsupported(f"objects of kind {name} ({version})")
+    try:
+        return replace(kind_named(version, name), namespaced=namespace is not None)
+    except SnapshotError as error:
+        raise BenchmarkError(str(error)) from None
 
 
 def is_ignored(document: Mapping[str, Any]) -> bool:
@@ -123,6 +140,7 @@ def is_ignored(document: Mapping[str, Any]) -> bool:
 
 
 _IGNORED = {("resource.k8s.io/v1alpha3", "DeviceTaintRule")}  # the gate DRADeviceTaintRules
+_GROUPS = {kind.group for kind in kinds.KINDS}
 _KINDS = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
 _KINDS |= {  # these have the same fields
     (f"resource.k8s.io/{version}", name): kind

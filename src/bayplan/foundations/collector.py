@@ -40,18 +40,24 @@ class Collector:
         """The number of frozen objects after all of them were visited."""
         self._thresholds = gc.get_threshold()
 
+    def pause(self) -> None:
+        """Freeze what exists, unvisited: mostly modules, which last. Visit nothing until `begin`."""
+        gc.freeze()
+        gc.disable()
+
     def begin(self) -> None:
-        """Visit and freeze everything that exists."""
-        self._collect_all()
+        """Visit and freeze everything that exists, or what was created since `pause`."""
+        self._collect()
         gc.callbacks.append(_freeze_survivors)
         gc.set_threshold(*THRESHOLDS)
         gc.enable()
 
     def end(self) -> None:
-        """Let the collector work as usual again. Does nothing before `begin`."""
+        """Let the collector work as usual again, on everything."""
         if _freeze_survivors in gc.callbacks:
             gc.callbacks.remove(_freeze_survivors)
         gc.set_threshold(*self._thresholds)
+        gc.unfreeze()
         gc.enable()
 
     async def run(self, idle: Callable[[], bool]) -> None:
@@ -75,6 +81,9 @@ class Collector:
 
     def _collect_all(self) -> None:
         gc.unfreeze()
+        self._collect()
+
+    def _collect(self) -> None:
         gc.collect()
         gc.freeze()
         gc.collect()  # of nothing: the next automatic full collection depends on the number of objects in the last one

@@ -1,7 +1,7 @@
 """Imports that run when something of them is used, so that commands start quickly. All laziness is here.
 
-`lazily` is for packages that export names, `on_use` for what uses modules, `library` for what an extra installs, and
-`import_lazily` for other libraries.
+`lazily` is for packages that export names, `on_use` for what uses modules, `import_named` for what a list names,
+`library` for what an extra installs, and `import_lazily` for other libraries.
 
 The first question mostly waits for imports: a test lists what must not be imported for it, and the benchmark
 `first_question` measures the commands.
@@ -43,7 +43,7 @@ def lazily(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
         module = sys.modules[package]
         if name not in module.__all__:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes()[name]), name)
+        value = import_named(f"{homes()[name]}:{name}")
         setattr(module, name, value)
         return value
 
@@ -115,6 +115,12 @@ def library(name: str, *others: str) -> Any:
     for other in others:
         import_module(other)
     return found
+
+
+def import_named(place: str) -> Any:
+    """What `module:name` names, of which the module is imported now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def import_lazily(package: str) -> None:

@@ -6,14 +6,13 @@ import pytest
 from lightkube.models.core_v1 import Container, Pod, PodCondition, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from rich.console import Console
-from tests.support.tables import cases
 
 from bayplan.client import HttpClient
 from bayplan.core.api.kinds import KINDS
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import load_plugins
 from bayplan.faces.cli.demo import stage
-from bayplan.faces.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED, percentile
+from bayplan.faces.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED
 from bayplan.faces.cli.demo.screens import LineScreen, picture, summary
 from bayplan.faces.cli.demo.show import Show
 from bayplan.foundations.clock import RunningClock
@@ -46,20 +45,6 @@ async def show():
 def see(show, *pods):
     for one in pods:
         show.seen._reflector.put(one.key, one)
-
-
-@cases(
-    "values, percent, expected",
-    {
-        "nothing": ([], 50, 0.0),
-        "one": ([3.0], 50, 3.0),
-        "one, high": ([3.0], 99, 3.0),
-        "four": ([4.0, 1.0, 3.0, 2.0], 50, 2.0),
-        "a hundred": (range(1, 101), 99, 99),
-    },
-)
-def test_percentile(values, percent, expected):
-    assert percentile(values, percent) == expected
 
 
 def test_the_nodes():

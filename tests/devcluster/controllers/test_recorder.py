@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from tests.service.conftest import ScriptedClient
+from tests.support.waiting import turns
 
 from bayplan.client import ApiError
 from bayplan.core.api.kinds import NODE
@@ -23,8 +24,7 @@ class Recording:
         """Writes what the block records before it returns."""
         yield
         writing = asyncio.create_task(self._sink.run())
-        for _ in range(10 * BURST):
-            await asyncio.sleep(0)
+        await turns(10 * BURST)
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
 

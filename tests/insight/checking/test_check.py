@@ -28,7 +28,8 @@ def test_mistake_is_found(documents, rule, what, message):
 
 def test_all_rules_have_a_mistake():
     known = {rule for _, rule, _, _ in MISTAKES.values()}
-    assert known | {"uneven-spread", "next-version"} == set(RULES)  # these have tests of their own
+    own = {"uneven-spread", "next-version", "kueue-never-admits", "kueue-waits"}
+    assert known | own == set(RULES)  # those have tests of their own
 
 
 @cases("document", RIGHT)
@@ -161,3 +162,41 @@ def test_findings_are_sorted_and_shown_up_to_a_limit():
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
     assert f"and {len(levels) - 2} more findings: --limit 0 shows them" in found.text()
     assert len(found.rows()) == len(levels) > 5
+
+
+def test_pods_that_the_next_version_counts_otherwise_are_read_again():
+    large = deployment("large", replicas=1, requests={"cpu": "1"})
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"resized-{name}", "namespace": "shop"},
+            "spec": {
+                "nodeName": name,
+                "containers": [
+                    {"name": "grows", "image": "i", "resources": {"requests": {"cpu": "2"}}},
+                    {"name": "shrinks", "image": "i", "resources": {"requests": {"cpu": "1"}}},
+                ],
+            },
+            "status": {
+                "phase": "Running",
+                "containerStatuses": [
+                    {
+                        "name": each,
+                        "image": "i",
+                        "imageID": "",
+                        "ready": True,
+                        "restartCount": 0,
+                        "allocatedResources": {"cpu": cpu},
+                        "resources": {"requests": {"cpu": cpu}},
+                    }
+                    for each, cpu in (("grows", "1"), ("shrinks", "2"))
+                ],
+            },
+        }
+        for name in "abc"
+    ]
+    nodes = [each for each in cluster() if each["kind"] == "Node"]
+    found = checked(large, snapshot=Snapshot.of([*nodes, *pods]))
+    assert [each.rule for each in found.findings] == ["pending", "next-version"]
+    assert "AtomicResizes" in found.findings[1].message

@@ -119,13 +119,13 @@ def test_finding_names_the_object_the_file_the_line_and_the_next_step(folder):
     found = json.loads(bayplan("check", "-f", "app", "--from", "cluster.bayplan", "-o", "json", status=1).stdout)
     text = (folder / "app" / "wrong.yaml").read_text().splitlines()
     lines = {each["object"]: (each["file"], each["line"]) for each in found["findings"]}
-    assert lines["deployment shop/web"] == ("app/wrong.yaml", 1)
-    assert lines["service shop/web"][0] == "app/wrong.yaml"
-    assert "kind: Service" in text[lines["service shop/web"][1] - 1 :][:2]
+    assert lines["deployment shop/web"][0] == lines["service shop/web"][0] == "app/wrong.yaml"
+    assert text[lines["deployment shop/web"][1] - 1] == "spec:"
+    assert text[lines["service shop/web"][1] - 1] == "  selector:"
     assert not found["passes"]
     assert all(each["next"] for each in found["findings"])
     shown = bayplan("check", "-f", "app", "--from", "cluster.bayplan", status=1).stdout
-    assert "error: deployment shop/web (app/wrong.yaml:1): rollout-stuck\n" in shown
+    assert "error: deployment shop/web (app/wrong.yaml:6): rollout-stuck\n" in shown
     assert "  next: set maxSurge to 0" in shown
 
 
@@ -146,7 +146,7 @@ def test_annotations_are_workflow_commands():
     found = [ANNOTATION.fullmatch(line) for line in shown.splitlines()]
     assert all(found)
     assert [each[1] for each in found] == ["error", "warning", "notice"]
-    assert "file=app/wrong.yaml,line=1,title=rollout-stuck%3A deployment shop/web" in found[0][2]
+    assert "file=app/wrong.yaml,line=6,title=rollout-stuck%3A deployment shop/web" in found[0][2]
     assert "%0ANext: set maxSurge" in found[0][3]
 
 

@@ -30,7 +30,7 @@ from bayplan.answers.backtest.report import BEGIN, ReportTexts, report, verdict
 from bayplan.answers.backtest.running import SimulationRun
 from bayplan.answers.backtest.shown import clock, duration
 from bayplan.answers.history.reading import History
-from bayplan.answers.insight.answers import Answer, plural
+from bayplan.answers.insight.answers import Answer, listed, plural
 from bayplan.answers.insight.tables import table
 from bayplan.answers.simulation.meter import Summary
 
@@ -227,12 +227,7 @@ def notes_of(history: History, ahead: Lookahead, run: SimulationRun, *others: Si
     notes += [note for each in others if each.changed is not None for note in each.changed.notes]
     if any(each.changed is not None for each in others):
         notes.append("decisions are asked again with the pods that were recorded: changed workloads are only simulated")
-    world = run.scheduler.world(0)
-    for name, number in sorted(ahead.schedulers.items()):
-        if name not in world.profiles:
-            notes.append(
-                f"{plural(number, 'pod')} of scheduler {name!r} keep their nodes: no profile here has its name"
-            )
+    notes += _unserved(ahead, run, *others)
     labels = [pool.like["metadata"].get("labels") or {} for pool in ahead.pools.values()]
     labels += [
         pool.like["metadata"]["labels"]
@@ -250,6 +245,22 @@ def notes_of(history: History, ahead: Lookahead, run: SimulationRun, *others: Si
             f"{ahead.longest_grace:g} s"
         )
     return [*notes, *(others[-1] if others else run).prices.notes(labels)]
+
+
+def _unserved(ahead: Lookahead, run: SimulationRun, *others: SimulationRun) -> Iterator[str]:
+    """Say which schedulers of the history have no profile in a run, so that nobody decides about their pods."""
+    now, *candidates = (each.scheduler.world(0).profiles for each in (run, *others))
+    for name, number in sorted(ahead.schedulers.items()):
+        pods = f"{plural(number, 'pod')} of scheduler {name!r}"
+        if name not in now:
+            yield f"{pods} keep their nodes: no profile here has its name"
+            continue
+        for profiles in candidates:
+            if name not in profiles:
+                yield (
+                    f"no scheduler of the candidate serves {pods}: they have the nodes that were recorded, or none. "
+                    f"Its profiles are {listed(sorted(profiles))}: give one of them schedulerName {name}"
+                )
 
 
 _MOST_ODD = 10

@@ -25,6 +25,7 @@ from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.prices import Prices
 from bayplan.answers.insight.question_parameters import (
     FILE,
+    MODELS,
     PRICES,
     ConfigurationObject,
     Name,
@@ -41,8 +42,6 @@ from bayplan.core.config import ConfigurationError, PluginLoadError
 from bayplan.core.versions import NEWEST, Version, emulated_version, gates_of, with_gangs
 
 Autoscaler = Literal["auto", "none", "cluster-autoscaler", "karpenter"]
-MODELS = "models.yaml"
-"""What the command calls the file that has the parameters of the models."""
 _SETTING = "A setting: [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE."
 _POOL = "name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N][,replaces=POOL]"
 

@@ -26,6 +26,8 @@ _SYNTAX = (
     "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false, PLUGIN.POINT.enabled=false or "
     "FIELD=VALUE, as in NodeResourcesFit.scoringStrategy.type=MostAllocated"
 )
+_FIELDS = frozenset(each.encode_name for each in msgspec.structs.fields(KubeSchedulerConfiguration))
+"""Those of a configuration, which no plugin hides that has the name of one."""
 _POINTS = frozenset(point.value for point in Point)
 
 
@@ -76,9 +78,12 @@ def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         raise BacktestError(f"--set {setting}: {text!r} is not a value in YAML") from None
-    if keys[0][:1].islower():
+    if keys[0] in _FIELDS:
         _put(document, keys, value, setting)
         return
+    if keys[0][:1].islower() and keys[0] not in known:  # a plugin from a function may have such a name
+        hint = did_you_mean(keys[0], _FIELDS | known)
+        raise BacktestError(f"--set {setting}: there is no field and no plugin {keys[0]}{hint}")
     profiles = [each for each in document["profiles"] if not slash or each["schedulerName"] == profile]
     if not profiles:
         names = ", ".join(each["schedulerName"] for each in document["profiles"])

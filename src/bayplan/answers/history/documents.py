@@ -73,7 +73,7 @@ _UNUSED_STATUS = ("nodeInfo", "addresses", "daemonEndpoints", "volumesInUse", "v
 
 def document_of(kind: Kind, obj: Mapping[str, Any]) -> HistoryDocument:
     """What is stored of an object: without its identity, a pod without node and status, a node without heartbeats."""
-    metadata = {field: value for field, value in _mapping(obj, "metadata").items() if field not in _IDENTITY}
+    metadata = {field: value for field, value in mapping(obj, "metadata").items() if field not in _IDENTITY}
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict) and _WHOLE_OBJECT in annotations:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _WHOLE_OBJECT}
@@ -85,11 +85,11 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> HistoryDocument:
             own = {key: value for key, value in labels.items() if key not in _OF_ITS_NODE}
             metadata |= {"labels": own} if own else {}
         stored.pop("status", None)
-        stored["spec"] = _pod_spec(_mapping(obj, "spec"))
+        stored["spec"] = _pod_spec(mapping(obj, "spec"))
     elif kind in _WITH_STATUS_OF_PODS:
         stored.pop("status", None)
     elif kind is NODE:
-        stored["status"] = _node_status(_mapping(obj, "status"))
+        stored["status"] = _node_status(mapping(obj, "status"))
     raw = _sorted.encode(stored)
     return HistoryDocument(blake2b(raw, digest_size=16).hexdigest(), raw.decode())
 
@@ -102,7 +102,8 @@ def kind_name(kind: Kind, obj: Mapping[str, Any]) -> str:
     return kind.kind if kind.model else str(obj.get("kind") or name_of(kind))
 
 
-def _mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+def mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """Return a field that is an object; {} if it is missing, or anything else."""
     value = obj.get(field)
     return value if isinstance(value, dict) else {}
 

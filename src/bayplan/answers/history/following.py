@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lightkube.models.core_v1 import Pod
 
 from bayplan.answers.history import format as columns
-from bayplan.answers.history.documents import document_of, kind_name
+from bayplan.answers.history.documents import document_of, kind_name, mapping
 from bayplan.answers.history.format import FIRST_TIME, LAST_TIME, HistoryDocument, Row
 from bayplan.answers.snapshots import SnapshotError
 from bayplan.answers.snapshots.documents import kind_named
@@ -93,7 +93,7 @@ class Following:
         initial: bool,
     ) -> Iterator[HistoryChange]:
         known = self._known[POD]
-        spec, status = _mapping(obj, "spec"), _mapping(obj, "status")
+        spec, status = mapping(obj, "spec"), mapping(obj, "status")
         uid, node, phase = str(_metadata(obj).get("uid") or ""), str(spec.get("nodeName") or ""), status.get("phase")
         if old is not None and old.ended:
             return
@@ -234,9 +234,4 @@ def _amounts(resources: Any) -> tuple[int | None, int | None]:
 
 
 def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(obj, "metadata")
-
-
-def _mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    value = obj.get(field)
-    return value if isinstance(value, dict) else {}
+    return mapping(obj, "metadata")

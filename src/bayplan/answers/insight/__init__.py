@@ -8,18 +8,17 @@ world (`bayplan.answers.simulation.world`) on which the real `attempt` decides, 
 are not asked, backoff and the termination of pods take no time, and a rejected pod is tried again after the events that
 its plugins registered. "Would be placed" is the outcome of `bayplan.answers.simulation.simulation`, in all questions.
 
-Each method of `Insight` resets the world and calls one function of `questions/`, which it imports only then. The world
-is as before after each question, also if `progress` raised `Stopped`. An Insight belongs to one thread at a time.
+Each method of `Insight` resets the world and calls one function of `questions/`, which it imports only then; `ask` asks
+any question by its name. The world is as before after each question, also if `progress` raised `Stopped`. An Insight
+belongs to one thread at a time.
 
-Start at `insight.py`; `questions/` has one file per question, and `asked/` has its parameters as one struct. To add a
-question: a file in `questions/` with a frozen dataclass that extends `Answer` and a function of a world; a file in
-`asked/` with its struct, whose `ask` calls that function; its line in `question_types.py`, which gives it to serve and
-assistants; its command, a line in `bayplan.faces.cli`; and a case in tests/insight/questions (docs/insight.md shows
-them, and BAYPLAN_WRITE_ANSWERS=1 writes the answers).
+Start at `insight.py`; `questions/` has the answers, one file per question, and `asked/` the parameters, as structs. To
+add a question, see `asked/`. A case in tests/insight/questions shows its answer; docs/insight.md shows the cases, and
+BAYPLAN_WRITE_ANSWERS=1 writes the answers.
 
 `bayplan.insight` has its public names.
 
 Other packages use `answers`, `asked`, `checking`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`,
-`manifests`, `namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_parameters`,
-`question_types`, `questions`, `recommendations`, `rendering`, `tables`.
+`manifests`, `namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_list`,
+`question_parameters`, `question_types`, `questions`, `recommendations`, `rendering`, `tables`.
 """

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bayplan.answers.insight.answers import Progress, QuestionError, Stopped, plural, silent
+from bayplan.answers.insight.answers import Answer, Progress, QuestionError, Stopped, silent
 from bayplan.answers.insight.asked_world import AskedWorld
 from bayplan.answers.insight.limits import EXAMPLES, MOST_NEW_NODES, AdditionLimit
 from bayplan.answers.insight.namespaces import check_namespace
 from bayplan.answers.insight.owners import workload_called
+from bayplan.answers.insight.question_list import LISTED
 from bayplan.answers.simulation.world import World
-from bayplan.answers.snapshots.snapshot import flattened
 from bayplan.core.api.kinds import JOB
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates
-from bayplan.foundations.lazy import on_use
+from bayplan.foundations.lazy import import_named, on_use
 
 with on_use():
     from bayplan.answers.insight import nodes as node_names
@@ -90,6 +90,16 @@ class Insight(AskedWorld):
     # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
     # Stopped: the answer then has what is known so far.
 
+    def ask(self, name: str, /, *, shown: int = 20, progress: Progress = silent, **parameters: Any) -> Answer:
+        """Ask the question with a name, such as `why-not`, with the parameters of its struct. Raises QuestionError.
+
+        So every question can be asked, also one that has no method here.
+        """
+        if name not in LISTED:
+            raise QuestionError(f"there is no question {name}; there is {', '.join(LISTED)}")
+        answer: Answer = import_named(LISTED[name].place).of(parameters).ask(self, progress, shown)
+        return answer
+
     def explain(self, pod: str, *, shown: int = 20, nearest: int = 10, progress: Progress = silent) -> Explanation:
         """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError.
 
@@ -115,11 +125,8 @@ class Insight(AskedWorld):
         `examples`: for how many of the largest causes the first pod is explained. `free`: whether to find the single
         changes that free the most of these pods. Raises QuestionError for a namespace that doesn't exist.
         """
-        self.world.reset()
-        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
-        pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
+        in_order = self._pending(namespace, matches)
         what = "the cluster" if namespace is None else f"namespace {namespace}"
-        in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
         found = pending.explain_all(
             self.world, what, in_order, examples=examples, shown=shown, progress=progress, **self._trials.of_many()
         )
@@ -284,10 +291,7 @@ class Insight(AskedWorld):
         progress: Progress = silent,
     ) -> PendingStarts:
         """Return when each pending pod starts, or those of a namespace and with `matches`, as for `when`."""
-        self.world.reset()
-        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
-        pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
-        in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
+        in_order = self._pending(namespace, matches)
         setting, notes = starts.setting_of(self.world, self.snapshot, foresight, self.configuration)
         return when_pending.when_pending(
             self.world,
@@ -311,13 +315,8 @@ class Insight(AskedWorld):
 
         `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping or namespace.
         """
-        for grouping in by:
-            if grouping not in usage.GROUPINGS:
-                raise QuestionError(f"by {grouping}: expected one of {', '.join(usage.GROUPINGS)}")
-        self.world.reset()
-        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
-        pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
-        return usage.usage(self.world, pods, tuple(dict.fromkeys(by)) or usage.GROUPINGS, shown)
+        groupings = usage.groupings_of(by)
+        return usage.usage(self.world, self._chosen(namespace, matches), groupings, shown)
 
     def doctor(self, namespace: str | None = None, *, shown: int = 20, progress: Progress = silent) -> Doctor:
         """Return what is wrong now: schedulers, why pods wait, what holds the room, and what would place most.
@@ -326,8 +325,7 @@ class Insight(AskedWorld):
         """
         pending = self.explain_all(namespace, shown=shown, progress=progress)
         usage = self.usage(by=["workload"])
-        pods = [pod for pod in self._pods.values() if namespace in {None, pod.namespace}]
-        return doctor.doctor(self.world, pods, pending, usage, self.snapshot.gaps, shown)
+        return doctor.doctor(self.world, self._chosen(namespace), pending, usage, self.snapshot.gaps, shown)
 
     def upgrade_preview(
         self,
@@ -388,16 +386,8 @@ class Insight(AskedWorld):
         evict others. `labels`: node labels to group by. `shown`: rows in tables. `progress` may raise Stopped; the
         answer then has what is known so far. Raises QuestionError.
         """
-        if ratio and len(ratio) != len(kinds):
-            raise QuestionError(
-                f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods"
-            )
         self.world.reset()
-        demands = []
-        for number, objects in enumerate(kinds):
-            documents = [capacity.one_replica(document) for document in flattened(objects)]
-            expansion = self._manifests().expand(documents)
-            demands.append(capacity.demand_of(expansion, documents, ratio[number] if ratio else 1))
+        demands = capacity.demands_of(kinds, ratio, lambda documents: self._manifests().expand(documents))
         return capacity.capacity(
             self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress
         )
@@ -445,3 +435,14 @@ class Insight(AskedWorld):
         self.world.reset()
         rules = drain_rules.DrainRules(True, delete_emptydir_data, force, self.snapshot.may_have_daemon_set)
         return shrink.shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
+
+    def _chosen(self, namespace: str | None, matches: Callable[[PodInfo], bool] = lambda _: True) -> Sequence[PodInfo]:
+        """The pods of a namespace, or of all, that match, in a world that nothing has touched."""
+        self.world.reset()
+        check_namespace(self.world, self.snapshot, namespace, self.snapshot.title)
+        return [pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod)]
+
+    def _pending(self, namespace: str | None, matches: Callable[[PodInfo], bool]) -> Sequence[PodInfo]:
+        """Those of them without a node, in the order of their names."""
+        pending = (pod for pod in self._chosen(namespace, matches) if not pod.node_name)
+        return sorted(pending, key=lambda pod: pod.key)

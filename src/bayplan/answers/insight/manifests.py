@@ -16,6 +16,7 @@ import msgspec
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.custom_workloads import children, has_pods, header_of, rules_not_run
 from bayplan.answers.insight.limits import AdditionLimit
+from bayplan.answers.insight.new_pods import NewPods, document_of, key_of, name_of
 from bayplan.answers.insight.owners import WORKLOADS, newest_revision
 from bayplan.answers.insight.redeployment import Redeployment, redeployment
 from bayplan.answers.snapshots import SnapshotError
@@ -26,10 +27,8 @@ from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import Document, convert, decode, encode
 from bayplan.core.api.status import StatusError
-from bayplan.core.api.volumes import claim_name
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion import daemon_pods, job_pods, pods, stateful_pods
-from bayplan.core.expansion.claims import claim_of_template
 from bayplan.core.expansion.expansion import Expansion, Refused
 from bayplan.core.expansion.owner_references import controller_reference
 from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, REVISION, pod_template_hash
@@ -55,12 +54,7 @@ class Manifests:
         """(apiVersion, kind, namespace, name) -> the number of the last document with that identity"""
         self._before: dict[Any, Document | None] = {}
         """What objects were before the manifests."""
-        self._staying: set[str] = set()
-        """The pods of a workload that run until a successor does. Quotas count them."""
-        self._successors = 0
-        """How many successors there are."""
-        self._surge: int | None = None
-        """How many successors quotas allow beside all of these pods; None if that is no limit."""
+        self._pods = NewPods(self._objects, self._room)
 
     def expand(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         """Return the objects with defaults, and the pods of pods, workloads and jobs.
@@ -123,8 +117,8 @@ class Manifests:
         else:
             spec = owner.spec.jobTemplate.spec if kind is kinds.CRON_JOB else owner.spec
             new = pods.from_template(spec.template, kind, owner)
-        created = self._objects.create(_document(kinds.POD, new, pod.namespace))
-        self._objects.forget(kinds.POD, _key_of(created))
+        created = self._objects.create(document_of(kinds.POD, new, pod.namespace))
+        self._objects.forget(kinds.POD, key_of(created))
         return created
 
     def daemon_pods(self, document: Document, nodes: Sequence[str]) -> Expansion:
@@ -145,7 +139,7 @@ class Manifests:
 
     def _try(self, number: int, given: Mapping[str, Any], expansion: Expansion) -> None:
         """Expand an object of the manifests; note it if it is refused. Of several versions, the last one counts."""
-        document, name = dict(given), _name_of(given)
+        document, name = dict(given), name_of(given)
         what = f"{given.where}: {name}" if isinstance(given, PlacedDocument) else f"object {number} ({name})"
         identity = _identity(document)
         try:
@@ -157,7 +151,7 @@ class Manifests:
             self._expand(document, expansion)
         except StatusError as error:
             if header_of(document) == _POD and error.code == _FORBIDDEN:
-                expansion.refused_pods.append(Refused(_key_of(document), error.message))
+                expansion.refused_pods.append(Refused(key_of(document), error.message))
             else:
                 expansion.refused.append(Refused(what, error.message))
         except SnapshotError as error:
@@ -173,9 +167,9 @@ class Manifests:
             created = self._objects.create(document)
         if kind is kinds.POD:
             if before is None:
-                self._add_pod(created, expansion)
+                self._pods.add(created, expansion)
             else:
-                expansion.kept.append(_key_of(created))
+                expansion.kept.append(key_of(created))
             return
         identify(created)  # a kind that can't exist is refused
         if kind is kinds.PERSISTENT_VOLUME and not created["spec"].get("claimRef") and before is None:
@@ -205,24 +199,20 @@ class Manifests:
     def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
         """Update a workload that exists: some of its pods stay, others go or are replaced."""
         running = [key for key in found.replaced if found.kind is kinds.DEPLOYMENT or self._runs(key)]
-        self._staying = set(running[-found.least :] if found.least > 0 else ())
-        staying, self._successors, self._surge = len(self._staying), 0, None
-        for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
-            if key not in self._staying:
-                self._objects.forget(kinds.POD, key)
-        expansion.kept += found.kept
-        expansion.removed += found.removed
-        if found.document is not None:
-            first = len(expansion.pods)
-            self._workloads[found.kind](found.document, expansion)
-            expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
-            if found.replaced or found.must_run:
-                rollout = found.rollout(expansion.pods[first:])
-                most = rollout.most if self._surge is None else min(rollout.most, staying + self._surge)
-                expansion.rollouts.append(replace(rollout, most=most))
-        while self._staying and self._successors:
-            self._objects.forget(kinds.POD, self._staying.pop())
-        self._staying = set()
+        staying = set(running[-found.least :] if found.least > 0 else ())
+        with self._pods.beside(staying):
+            for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
+                if key not in staying:
+                    self._objects.forget(kinds.POD, key)
+            expansion.kept += found.kept
+            expansion.removed += found.removed
+            if found.document is not None:
+                first = len(expansion.pods)
+                self._workloads[found.kind](found.document, expansion)
+                expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
+                if found.replaced or found.must_run:
+                    rollout = found.rollout(expansion.pods[first:])
+                    expansion.rollouts.append(replace(rollout, most=self._pods.most_beside(rollout.most)))
 
     def _runs(self, key: str) -> bool:
         return bool(((self._snapshot.document(kinds.POD, key) or {}).get("spec") or {}).get("nodeName"))
@@ -230,15 +220,15 @@ class Manifests:
     def _custom(self, document: Document, expansion: Expansion) -> None:
         """Add what the controller of a known custom resource makes of it; note others."""
         made = children(document)
-        expansion.not_run += (f"{_name_of(document)}: {rule}" for rule in rules_not_run(document))
+        expansion.not_run += (f"{name_of(document)}: {rule}" for rule in rules_not_run(document))
         if made is None:
             if has_pods(document):
-                expansion.unknown.append(f"{_name_of(document)} ({document['apiVersion']})")
+                expansion.unknown.append(f"{name_of(document)} ({document['apiVersion']})")
             return
         counted = []
         for child in made:
             pods = int(header_of(child) == _POD)
-            self._room.count(_name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
+            self._room.count(name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
             counted.append(child)
         for child in counted:
             self._expand(child, expansion)
@@ -269,7 +259,7 @@ class Manifests:
         owner: Any = convert(kind.type, document)
         number = self._at_most(owner.spec.replicas or 0, owner)
         new = (pods.from_template(owner.spec.template, kind, owner) for _ in range(number))
-        self._create_pods(new, owner, expansion)
+        self._pods.create(new, owner, expansion)
 
     def _stateful_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kinds.STATEFUL_SET.type, document)
@@ -278,8 +268,8 @@ class Manifests:
             pod = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
             for claim in stateful_pods.new_claims(owner, pod):
                 if f"{owner.metadata.namespace}/{claim.metadata.name}" not in self._known_claims:
-                    self._create_claim(kinds.PERSISTENT_VOLUME_CLAIM, claim, owner.metadata.namespace, expansion)
-            self._create_pods([pod], owner, expansion)
+                    self._pods.create_claim(kinds.PERSISTENT_VOLUME_CLAIM, claim, owner.metadata.namespace, expansion)
+            self._pods.create([pod], owner, expansion)
 
     def _daemon_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kinds.DAEMON_SET.type, document)
@@ -291,7 +281,7 @@ class Manifests:
     def _create_daemon_pods(self, owner: Any, nodes: Sequence[str], expansion: Expansion) -> None:
         self._at_most(len(nodes), owner)
         for name in nodes:
-            self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
+            self._pods.create([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
 
     def _job(self, document: Document, expansion: Expansion) -> None:
         job: Any = convert(kinds.JOB.type, document)
@@ -302,7 +292,7 @@ class Manifests:
         indexed = job.spec.completionMode == "Indexed"
         number = self._at_most(number, job)
         new = (job_pods.new_pod(job, index if indexed else None) for index in range(number))
-        self._create_pods(new, job, expansion)
+        self._pods.create(new, job, expansion)
 
     def _cron_job(self, document: Document, expansion: Expansion) -> None:
         template = document["spec"]["jobTemplate"]
@@ -321,94 +311,15 @@ class Manifests:
         self._room.count(where, pods=number, memory=number * len(encode(owner.spec.template)))
         return number
 
-    # Pods and their claims
-
-    def _successor(self, document: Document) -> Document:
-        """Create a pod of a workload, after as many of the old ones have gone as quotas need. Raises StatusError."""
-        while True:
-            try:
-                created = self._objects.create(document)
-            except StatusError:
-                if not self._staying or not self._successors:
-                    raise
-                self._surge = self._successors if self._surge is None else self._surge
-                self._objects.forget(kinds.POD, self._staying.pop())
-            else:
-                self._successors += 1
-                return created
-
-    def _create_pods(self, new: Iterable[Any], owner: Any, expansion: Expansion) -> None:
-        """Create pods that differ only in their names. After a refused one, the others are refused, too."""
-        rejection = ""
-        for pod in new:
-            self._room.progress(f"{len(expansion.pods):,} pods")
-            document = _document(kinds.POD, pod, owner.metadata.namespace)
-            if not rejection:
-                try:
-                    self._add_pod(self._successor(document), expansion)
-                    continue
-                except StatusError as error:
-                    rejection = error.message
-            metadata = document["metadata"]
-            metadata.setdefault("name", f"{metadata.get('generateName', '')}{self._objects.suffix()}")
-            expansion.refused_pods.append(Refused(_key_of(document), rejection))
-
-    def _add_pod(self, document: Document, expansion: Expansion) -> None:
-        """Add a created pod, with the claims that controllers make for it."""
-        pod: Any = convert(kinds.POD.type, document)
-        namespace = pod.metadata.namespace
-        for volume in pod.spec.volumes or ():
-            if volume.ephemeral is not None:
-                claim = {
-                    "metadata": {
-                        "name": claim_name(pod.metadata.name, volume),
-                        "ownerReferences": [msgspec.to_builtins(controller_reference(kinds.POD, pod))],
-                    },
-                    "spec": msgspec.to_builtins(volume.ephemeral.volumeClaimTemplate.spec),
-                }
-                self._create_claim(kinds.PERSISTENT_VOLUME_CLAIM, claim, namespace, expansion)
-        statuses = []
-        for reference in pod.spec.resourceClaims or ():
-            template = self._claim_template(namespace, reference.resourceClaimTemplateName)
-            if template is not None:
-                made = claim_of_template(template, kinds.POD, pod, reference.name)
-                created = self._create_claim(kinds.RESOURCE_CLAIM, made, namespace, expansion)
-                statuses.append({"name": reference.name, "resourceClaimName": created["metadata"]["name"]})
-        if statuses:
-            document["status"] = {**(document.get("status") or {}), "resourceClaimStatuses": statuses}
-        expansion.pods.append(document)
-
-    def _claim_template(self, namespace: str, name: str | None) -> Any:
-        if name is None:
-            return None
-        kind = kinds.RESOURCE_CLAIM_TEMPLATE
-        metadata = {"namespace": namespace, "name": name}
-        found = self._objects.existing({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
-        # Without its template, the pod waits for its claim, as it does in a cluster.
-        return None if found is None else convert(kind.type, found)
-
-    def _create_claim(self, kind: Kind, claim: Any, namespace: str, expansion: Expansion) -> Document:
-        document = _document(kind, claim, namespace)
-        self._room.count(_name_of(document), objects=1, memory=len(msgspec.json.encode(document)))
-        created = self._objects.create(document)
-        expansion.objects.append(created)
-        return created
-
     @property
     def _known_claims(self) -> Mapping[str, bytes]:
         return self._snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM)
 
 
-def _document(kind: Kind, obj: Any, namespace: str) -> Document:
-    document: Document = msgspec.json.decode(encode(obj))
-    metadata = {**document["metadata"], "namespace": namespace}
-    return {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-
-
 def _with_uid(document: Document) -> Document:
     """An object with a uid, which those that are written by hand lack: pods are owned by it."""
     metadata = document["metadata"]
-    uid = metadata.get("uid") or f"uid-{_key_of(document)}"
+    uid = metadata.get("uid") or f"uid-{key_of(document)}"
     return {**document, "metadata": {**metadata, "uid": uid}}
 
 
@@ -421,17 +332,6 @@ def _identity(document: Mapping[str, Any]) -> tuple[str, ...] | None:
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return (*header_of(document), str(metadata.get("namespace") or "default"), str(name)) if metadata and name else None
-
-
-def _key_of(document: Mapping[str, Any]) -> str:
-    metadata = document["metadata"]
-    return f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"
-
-
-def _name_of(document: Mapping[str, Any]) -> str:
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return f"{document.get('kind')} {metadata.get('name') or metadata.get('generateName') or 'without a name'}"
 
 
 _KINDS = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-from msgspec import NODEFAULT, Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct, ValidationError, convert
 from msgspec.structs import FieldInfo, asdict, fields
 
 from bayplan.answers.insight.answers import Answer, Progress, QuestionError, silent
@@ -130,6 +130,14 @@ ObjectList = Annotated[
         examples=[EXAMPLE],
     ),
 ]
+ManifestList = Annotated[
+    ObjectList,
+    Option(
+        "-f",
+        file=FILE,
+        help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
+    ),
+]
 RecommendationList = Annotated[
     list[dict[str, Any]],
     Meta(
@@ -174,6 +182,15 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """How to get a shorter answer, as an imperative; "" if nothing makes it shorter."""
     ages: ClassVar[bool] = False
     """Whether its answer gets old although no object changes that is followed: it is about leases."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return it with parameters by the names of its fields. Raises QuestionError."""
+        encoded = {each.name: each.encode_name for each in fields(cls)}
+        try:
+            return convert({encoded.get(name, name): value for name, value in parameters.items()}, cls)
+        except ValidationError as error:
+            raise QuestionError(f"{cls.name}: {error}") from None
 
     @abstractmethod
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> Answer:

@@ -1,49 +1,33 @@
-"""The list of the questions about a cluster, which are in `asked/`."""
+"""The questions about a cluster as types, by name.
+
+QUESTIONS["drain"]      # AskDrain, which is imported now
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from bayplan.answers.insight.asked import (
-    balance,
-    capacity,
-    check,
-    diff,
-    doctor,
-    drain,
-    explain,
-    fit,
-    scale_up,
-    shrink,
-    upgrade_preview,
-    usage,
-    what_if,
-    when,
-    why_not,
-)
+from bayplan.answers.insight.question_list import LISTED
 from bayplan.answers.insight.question_parameters import Question
+from bayplan.foundations.lazy import import_named
 
-QUESTIONS: Mapping[str, type[Question]] = {
-    question.name: question
-    for question in (
-        explain.AskExplain,
-        explain.ExplainPending,
-        explain.ExplainWorkload,
-        why_not.AskWhyNot,
-        fit.AskFit,
-        check.AskCheck,
-        capacity.AskCapacity,
-        drain.AskDrain,
-        shrink.AskShrink,
-        scale_up.AskScaleUp,
-        when.AskWhen,
-        when.WhenPending,
-        what_if.AskWhatIf,
-        balance.AskBalance,
-        usage.AskUsage,
-        diff.AskDiff,
-        upgrade_preview.AskUpgradePreview,
-        doctor.AskDoctor,
-    )
-}
+
+class _Questions(Mapping[str, type[Question]]):
+    """The structs of the list, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Question]:
+        found: type[Question] = import_named(LISTED[name].place)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in LISTED
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LISTED)
+
+    def __len__(self) -> int:
+        return len(LISTED)
+
+
+QUESTIONS: Mapping[str, type[Question]] = _Questions()
 """name -> the question"""

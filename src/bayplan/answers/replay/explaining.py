@@ -6,13 +6,16 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import msgspec
 
 from bayplan.answers.insight.answers import listed, plural
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.questions.explain import Explanation, decision_of
+from bayplan.answers.insight.questions.gangs import gang_of
 from bayplan.answers.insight.questions.rejected_nodes import rejected_nodes
 from bayplan.answers.insight.questions.scores import score_table
 from bayplan.answers.replay.evictions import EvictionsFor
@@ -67,7 +70,7 @@ class ExplainedDecision:
     def about(self, key: str) -> Explanation:
         """Explain what was decided about a pod. Raises QuestionError."""
         one = self.decided.of(key)
-        placed = one is not None and one.node
+        placed = one is not None and self.decided.places(one)
         victims = () if one is None else self.decided.victims_of(one.uid)
         if one is None or not (placed or victims):
             return self._insight(one).explain(key)
@@ -77,10 +80,20 @@ class ExplainedDecision:
         if pod.node_name:  # what was decided is about its resize
             return insight.explain(key)
         with insight.world.what_if():
-            found = _explained(insight.world, pod, one.node or self.decided.node_for(one.uid), self.names.of(victims))
+            notes = list(_gang_notes(insight.world, pod, self._place_before(insight.world, one)))
+            node = one.node or self.decided.node_for(one.uid)
+            found = _explained(insight.world, pod, node, self.names.of(victims), notes)
         before = [each for each in self.evictions.of(one.uid) if each.number < self.decided.number]
         evicted = [uid for each in before for uid in each.victims_of(one.uid)]
         return replace(found, decision=self.decided.number, evicted=tuple(self.names.of(evicted)))
+
+    def _place_before(self, world: World, one: PodDecided) -> list[PodDecided]:
+        """Count the members of a pod's gang that found their nodes before it there. Returns them."""
+        before = list(takewhile(lambda each: each.uid != one.uid, self.decided.pods))
+        there = [each for each in before if self.decided.places(each) and each.key in world.pending]
+        for each in there:
+            world.change(POD, each.key, world.pending[each.key].on_node(each.node))
+        return there
 
     def _insight(self, one: PodDecided | None) -> Insight:
         """Questions about the cluster. `one`: a decision whose message the pod has, so that no other one is blamed."""
@@ -102,7 +115,19 @@ def _with_condition(raw: bytes, one: PodDecided) -> bytes:
     return encode(document)
 
 
-def _explained(world: World, pod: PodInfo, node: str, victims: list[str]) -> DecisionExplanation:
+def _gang_notes(world: World, pod: PodInfo, before: Sequence[PodDecided]) -> Iterator[str]:
+    """Yield with which gang a pod was placed, and where those of its members are that found a node before it."""
+    gang = gang_of(world, pod)
+    if gang is None:
+        return
+    path = ", in ".join(f"gang {each.name}" for each in reversed(gang.down_to(pod.uid)))
+    where = listed([f"{each.key} on {each.node}" for each in before])
+    yield f"it is a pod of {path}; {f'before it, these found a node: {where}' if before else 'it was the first one'}"
+
+
+def _explained(
+    world: World, pod: PodInfo, node: str, victims: list[str], gang_notes: Sequence[str]
+) -> DecisionExplanation:
     first = decision_of(world, pod)
     placed = not victims
     notes = _preemption_notes(world, pod, first, node) if victims and first is not None else []
@@ -114,7 +139,7 @@ def _explained(world: World, pod: PodInfo, node: str, victims: list[str]) -> Dec
         victims=tuple(victims),
         groups=() if placed or first is None else rejected_nodes(world, first.diagnosis),
         scores=score_table(world, first, node) if placed and first is not None and first.scores else None,
-        notes=tuple(notes),
+        notes=(*gang_notes, *notes),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.answers.replay.replay import Replay
+from bayplan.answers.replay.replay import Replay, describe_decision
 from bayplan.answers.replay.scheduler import ReplayedScheduler
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, Kind
@@ -56,6 +56,18 @@ class RecordedDecision:
     def of(self, pod: str) -> PodDecided | None:
         """What was decided about a pod, by `namespace/name`."""
         return next((each for each in self.pods if each.key == pod), None)
+
+    def places(self, pod: PodDecided) -> bool:
+        """Whether a pod was placed. A member of a gang may have found a node, and its gang was not placed."""
+        return pod.uid in self.placed
+
+    def describe(self, pod: PodDecided | None) -> str:
+        """What was decided about a pod, in one line."""
+        if pod is None or not pod.node or self.places(pod):
+            return describe_decision(pod, self.preemptions)
+        if self.preemptions:
+            return f"it fits on node {pod.node} once the pods are gone that its gang evicts"
+        return f"it fits on node {pod.node}, but its gang was not placed"
 
 
 Report = entries.Changed | entries.Checkpoint | entries.Evicted

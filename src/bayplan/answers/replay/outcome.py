@@ -13,7 +13,7 @@ from rich.text import Text
 from bayplan.answers.insight.answers import Answer
 from bayplan.answers.replay.candidates import OtherDecisions
 from bayplan.answers.replay.moments import RecordedDecision
-from bayplan.answers.replay.replay import Replayed, describe_decision
+from bayplan.answers.replay.replay import Replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,7 @@ class StoppedBefore(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """See Answer."""
-        return [
-            {"pod": each.key, "decided": describe_decision(each, self.decided.preemptions)}
-            for each in self.decided.pods
-        ]
+        return [{"pod": each.key, "decided": self.decided.describe(each)} for each in self.decided.pods]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """See Answer."""

@@ -17,7 +17,7 @@ from bayplan.answers.replay.cursor import ReplayCursor
 from bayplan.answers.replay.moments import RecordedDecision, decisions_and_reports, uid_of
 from bayplan.answers.replay.policies import Policy, recorded_policy
 from bayplan.answers.replay.recorded_plugins import NamedPlugins
-from bayplan.answers.replay.replay import Moment, describe_decision
+from bayplan.answers.replay.replay import Moment
 from bayplan.answers.snapshots import Snapshot, SnapshotError
 from bayplan.core.api.kinds import NODE, POD, kind_of
 from bayplan.running.recording import entries
@@ -167,12 +167,10 @@ class _Reader:
         number, keys = len(self._decisions), self._keys
         keys |= {pod.uid: pod.key for pod in decided.pods}
         for pod in decided.pods:
-            if pod.node:
+            if decided.places(pod):
                 yield Step(number, decided.time, StepKind.PLACED, pod.key, pod.node)
             else:
-                yield Step(
-                    number, decided.time, StepKind.NOT_PLACED, pod.key, "", describe_decision(pod, decided.preemptions)
-                )
+                yield Step(number, decided.time, StepKind.NOT_PLACED, pod.key, "", decided.describe(pod))
         for uid, node, victims in decided.preemptions:
             for victim in victims:
                 key = keys.get(victim, victim)

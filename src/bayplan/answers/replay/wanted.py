@@ -6,7 +6,7 @@ is in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,8 +18,12 @@ from bayplan.answers.replay.recorded_plugins import NamedPlugins
 from bayplan.answers.replay.replay import Moment
 from bayplan.answers.replay.reported import reported_cluster
 from bayplan.answers.snapshots import Snapshot
+from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.api.times import time_meant
 from bayplan.running.recording.files import Recording, RecordingError
+
+_MOST_NAMES = 10_000
+"""The most names of pods among which a similar one is looked for."""
 
 Warn = Callable[[Iterable[str]], None]
 """Gets warnings, one line each."""
@@ -71,11 +75,14 @@ def find(
     """
     until = None if wanted.until is None else time_in(runs[0], wanted.until, wanted.option)
     found, last, problem = None, None, ""
+    names: dict[str, None] = {}
     for run in runs:
         evictions = None if wanted.preemption_of is None else EvictionsOf(wanted.preemption_of)
         try:
             for decided in decisions_of(run, *(() if evictions is None else (evictions.take,))):
                 last = decided
+                if len(names) < _MOST_NAMES:
+                    names.update((pod.key, None) for pod in decided.pods)
                 progress("reading the recording")
                 late = until is not None and decided.time > until
                 if wanted.pod is None and wanted.preemption_of is None:
@@ -92,17 +99,22 @@ def find(
     if problem:
         warn([problem])
     if found is None:
-        raise MomentError(_without(runs, wanted, until, last))
+        raise MomentError(_without(runs, wanted, until, last, names))
     return found
 
 
 def _without(
-    runs: Sequence[Recording], wanted: DecisionSelector, until: datetime | None, last: RecordedDecision
+    runs: Sequence[Recording],
+    wanted: DecisionSelector,
+    until: datetime | None,
+    last: RecordedDecision,
+    names: Collection[str],
 ) -> str:
-    """Why there is no such decision."""
+    """Why there is no such decision. `names`: those of pods that were decided about."""
     what, when = "no decision", "" if until is None else f" before {until:%Y-%m-%d %H:%M:%S} UTC"
     if wanted.pod:
-        what = f"no decision about pod {wanted.pod}"
+        hint = "" if wanted.pod in names else did_you_mean(wanted.pod, names)
+        what = f"no decision about pod {wanted.pod}{hint}"
     elif wanted.preemption_of:
         what = f"no decision that evicts pod {wanted.preemption_of}"
     else:

@@ -20,7 +20,6 @@ from bayplan.answers.replay.evictions import EvictionsFor
 from bayplan.answers.replay.explaining import ExplainedDecision
 from bayplan.answers.replay.moments import PodNames, RecordedDecision, decisions_of
 from bayplan.answers.replay.policies import Policy
-from bayplan.answers.replay.replay import describe_decision
 from bayplan.answers.replay.wanted import DecisionSelector, MomentError, find, stop_before
 from bayplan.core.api.provisioning import MARK
 from bayplan.running.recording.files import Recording
@@ -77,7 +76,7 @@ class Moves(Answer):
             for decided in decisions_of(run):
                 progress("reading the recording")
                 one = decided.of(pod)
-                if one is not None and one.node:
+                if one is not None and decided.places(one):
                     placements.append(RecordedPlacement(decided.number, decided.time, pod, one.node))
         if not placements:
             find(runs, DecisionSelector(pod=pod), progress=progress)  # raises if there is no decision at all
@@ -155,12 +154,12 @@ def _told(decided: RecordedDecision, pod: str, asked: str, names: PodNames, evic
         more = f", with {_pods(others)}," if others else ""
         yield f"pod {pod} was evicted from node {decided.node_for(one.uid)}{more} to make room for pod {asked}"
     yield f"at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC (decision {decided.number:,}), it was decided about pod {asked}:"
-    yield f"  {describe_decision(one, decided.preemptions)}{f' ({listed(victims)})' if victims else ''}"
+    yield f"  {decided.describe(one)}{f' ({listed(victims)})' if victims else ''}"
     if MARK in asked:
         yield f"  {_of_request(decided, asked)}"
     if one is None:
         return
-    begin = "to get there, it" if one.node else "before, it had"
+    begin = "to get there, it" if decided.places(one) else "before, it had"
     for before in evictions.of(one.uid):
         if before.number < decided.number:
             evicted, node = _pods(names.of(before.victims_of(one.uid))), before.node_for(one.uid)

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from bayplan.answers.simulation.owners import owners_of, workload_of
+from bayplan.answers.simulation.owners import owner_kind, workload_of
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
@@ -63,11 +63,11 @@ class Controllers:
 
     def replaces(self, pod: PodInfo) -> bool:
         """Whether a pod is replaced after an eviction."""
-        return self._kind(pod) not in {"", _NODE_KIND}
+        return owner_kind(pod) not in {"", _NODE_KIND}
 
     def waits_until_gone(self, pod: PodInfo) -> bool:
         """Whether the replacement is created only once the pod is gone."""
-        return self._kind(pod) in {"", STATEFUL_SET.kind, DAEMON_SET.kind}
+        return owner_kind(pod) in {"", STATEFUL_SET.kind, DAEMON_SET.kind}
 
     def replacement(self, pod: PodInfo, number: int) -> PodInfo:
         """Return the pod that replaces another one. `number`: how many there were before it."""
@@ -85,13 +85,9 @@ class Controllers:
         document.pop("status", None)
         uid = pod.uid.rpartition("+")[0] or pod.uid
         metadata["uid"] = f"{uid}{suffix}"
-        if self._kind(pod) != STATEFUL_SET.kind:
+        if owner_kind(pod) != STATEFUL_SET.kind:
             metadata["name"] = f"{pod.name.rpartition('+')[0] or pod.name}{suffix}"
         return PodInfo.from_raw(encode(document))
-
-    @staticmethod
-    def _kind(pod: PodInfo) -> str:
-        return next((kind for kind, _ in owners_of(pod)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,12 @@ def is_replaced(pod: PodInfo) -> bool:
     return owner is not None and (not pod.terminating or owner.kind in _WITH_IDENTITY)
 
 
+def owner_kind(pod: PodInfo) -> str:
+    """Return the kind of a pod's controller; "" for a pod without one."""
+    owner = controller_of(pod)
+    return "" if owner is None else owner.kind
+
+
 def owners_of(pod: PodInfo) -> Iterator[tuple[str, str]]:
     """Yield the kind and the name of a pod's controller, and of the controller of that.
 

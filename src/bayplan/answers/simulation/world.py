@@ -108,6 +108,8 @@ class World:
         self.sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
         self._decoder = PodDecoder()
         self.documents: Documents = MappingProxyType({})
+        self._read_kinds: set[Kind] = set()
+        """The kinds of `documents` that are in the state. Plugins that are built later may watch more."""
         self._undo: list[Callable[[], object]] = []
         self._changed: dict[tuple[Kind, str], None] = {}
         """The objects that were changed since `move`."""
@@ -144,10 +146,11 @@ class World:
         if now is not None:
             self.handle.time = now
         with collector_paused():
-            for kind in sorted({*documents, *self.documents}, key=_pods_last):
-                if kind in {NODE, POD} or kind in self.handle.watched:
-                    self._move_kind(kind, self.documents.get(kind, _NONE), documents.get(kind, _NONE))
-        self.documents = documents
+            read = {NODE, POD, *self.handle.watched}
+            for kind in sorted(read & {*documents, *self.documents}, key=_pods_last):
+                old = self.documents.get(kind, _NONE) if kind in self._read_kinds else _NONE
+                self._move_kind(kind, old, documents.get(kind, _NONE))
+        self.documents, self._read_kinds = documents, read
         self._sort_pods()
 
     def _move_kind(self, kind: Kind, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:

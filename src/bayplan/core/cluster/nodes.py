@@ -20,7 +20,7 @@ from bayplan.core.api.tolerations import Taint
 from bayplan.core.cluster.columns import Bool, Int64, Rows, locked
 from bayplan.core.cluster.host_ports import conflicts_with
 from bayplan.core.cluster.node_table import NodeTable
-from bayplan.core.cluster.pod_changes import Amounts, PodChanges, Removals
+from bayplan.core.cluster.pod_changes import Amounts, NodesChanges, PodChanges
 from bayplan.core.cluster.pod_info import HostPort, PodInfo
 
 T = TypeVar("T", bound=np.generic)
@@ -58,7 +58,7 @@ class Nodes:
     def at(self, positions: Rows) -> Nodes:
         """Return the selection of the rows at the given positions, with their what-ifs."""
         changes: Mapping[int, PodChanges] = {}
-        if isinstance(self.changes, Removals):
+        if isinstance(self.changes, NodesChanges):
             changes = self.changes.at(positions)
         elif self.changes:
             changes = {new: self.changes[old] for new, old in enumerate(positions.tolist()) if old in self.changes}
@@ -248,7 +248,7 @@ class Nodes:
         changes = self.changes
         if not changes:
             return _read_only(column)
-        if isinstance(changes, Removals):
+        if isinstance(changes, NodesChanges):
             return _read_only(column + changes.difference(key, amounts_of))
         column, count = column.copy(), len(changes)
         positions = np.fromiter(changes, dtype=np.intp, count=count)

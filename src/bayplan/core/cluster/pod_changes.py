@@ -1,8 +1,8 @@
 """What-ifs of nodes: pods that are hypothetically on them, or gone.
 
 `PodChanges` is the what-if of one node. `Removals` has those of many nodes as flat arrays: in a dry run of preemption,
-all nodes take each step together. Plugins that read sums (requests, counts) ask for the difference, and never copy a
-node.
+all nodes take each step together. `AllRemoved` has those of all rows, which stay as they are. Plugins that read sums
+(requests, counts) ask for the difference, and never copy a node.
 """
 
 from __future__ import annotations
@@ -49,7 +49,21 @@ class PodChanges(NamedTuple):
         yield from ((pod, 1) for pod in self.added)
 
 
-class Removals(Mapping[int, PodChanges]):
+class NodesChanges(Mapping[int, PodChanges]):
+    """The what-ifs of many nodes, by position."""
+
+    __slots__ = ()
+
+    def at(self, positions: Rows) -> NodesChanges:
+        """Return the what-ifs of some nodes."""
+        raise NotImplementedError
+
+    def difference(self, key: Hashable, amounts_of: Amounts) -> Int64:
+        """Return the difference that the what-ifs make to the sums of an amount. `key`: identifies the amount."""
+        raise NotImplementedError
+
+
+class Removals(NodesChanges):
     """What-ifs that remove pods from many nodes, as arrays. First, all of the given pods are removed.
 
     All arrays are flat: they have one element per pod, in the order of the concatenation of `pods`. So no shape depends
@@ -121,3 +135,55 @@ class Removals(Mapping[int, PodChanges]):
 
     def __len__(self) -> int:
         return len(self.pods)
+
+
+class AllRemoved(NodesChanges):
+    """What-ifs that remove pods from all rows of the node table, and sums that are kept until these pods change.
+
+    `pods`: those of each row. `rows`: which rows these what-ifs are about, in their order; None for all.
+    """
+
+    __slots__ = ("_sums", "pods", "rows")
+
+    def __init__(self, pods: list[Sequence[PodInfo]], rows: Rows | None = None) -> None:
+        self.pods = pods
+        self.rows = rows
+        self._sums: dict[Hashable, tuple[Amounts, Int64]] = {}
+        """By key: an amount of a pod, and its sums: int64, shape (len(pods),)."""
+
+    def at(self, positions: Rows) -> AllRemoved:
+        """Return the what-ifs of some nodes. The sums are common to all of them."""
+        some = AllRemoved(self.pods, positions if self.rows is None else self.rows[positions])
+        some._sums = self._sums
+        return some
+
+    def replace(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
+        """Remove other pods from some rows, by row."""
+        for row, others in pods.items():
+            self.pods[row] = others
+            for amounts_of, sums in self._sums.values():
+                sums[row] = PodChanges(removed=others).difference(amounts_of)
+
+    def copy(self) -> AllRemoved:
+        """Return an independent copy."""
+        other = AllRemoved(list(self.pods), self.rows)
+        other._sums = {key: (amounts_of, sums.copy()) for key, (amounts_of, sums) in self._sums.items()}
+        return other
+
+    def difference(self, key: Hashable, amounts_of: Amounts) -> Int64:
+        """Return the difference that the what-ifs make to the sums of an amount. `key`: identifies the amount."""
+        known = self._sums.get(key)
+        if known is None:
+            known = self._sums[key] = amounts_of, Removals(self.pods).difference(key, amounts_of)
+        return known[1] if self.rows is None else known[1][self.rows]
+
+    def __getitem__(self, position: int) -> PodChanges:
+        if position >= len(self):
+            raise KeyError(position)
+        return PodChanges((), self.pods[position if self.rows is None else self.rows.item(position)])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.pods) if self.rows is None else len(self.rows)

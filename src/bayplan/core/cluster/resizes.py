@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from lightkube.models.core_v1 import Node
 
+from bayplan.core.api.requests import may_count_otherwise
 from bayplan.core.cluster.pod_info import PodInfo
 
 ATOMIC_RESIZES = "AtomicResizes"
 """The change of 1.37 after which the resources of a resized pod count for the pod as a whole."""
 
 APPLIED_TO_PODS = frozenset({ATOMIC_RESIZES})
-"""Changes that are applied to pods when they are read: schedulers of two versions read other pods."""
+"""Changes that are applied to pods when they are read: schedulers of two versions may read other pods."""
 
 RESIZES_PREEMPT = "InPlacePodVerticalScalingSchedulerPreemption"
 """The gate behind which pods whose resize is deferred are scheduled, so that others are evicted for it."""
 _KEY = (__name__, "deferred")
 _PENDING = "PodResizePending"
+
+
+def may_be_read_otherwise(pod: PodInfo) -> bool:
+    """Whether APPLIED_TO_PODS may make a difference to a pod. Most pods are told by their bytes, without decoding."""
+    raw = pod.raw
+    status = raw.find(b'"status":{')  # the only field of a pod with this name that is an object
+    known = raw[status:] if status >= 0 else b""
+    return (b'esources":' in known or _PENDING.encode() in known) and may_count_otherwise(pod.object)
 
 
 def resize_deferred(pod: PodInfo) -> bool:

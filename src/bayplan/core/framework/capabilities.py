@@ -1,13 +1,14 @@
 """Capabilities: what some plugins can do beside the extension points.
 
-Simulations, questions, comparisons and capacity checks ask for it.
+Simulations, questions, comparisons, capacity checks and the results that pods share ask for it.
 
-A plugin has one if it has the methods of its protocol and keeps their promises (`profile.implements`). No attempt asks
-for them, and nothing outside asks which class a plugin is of.
+A plugin has one if it has the methods of its protocol and keeps their promises (`profile.implements`). No decision
+depends on them, and nothing outside asks which class a plugin is of.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -31,6 +32,18 @@ class ReplicaScores(Protocol):
 
     def count_replica(self, cycle: CycleState, pod: PodInfo, row: int) -> None:
         """Count a pod with the same namespace and labels, which was added to a row."""
+
+
+@runtime_checkable
+class RejectsAgain(Protocol):
+    """Says whether PostFilter would reject a pod as it rejected an equal one, so that it isn't called again."""
+
+    def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
+        """Return whether `post_filter` would return what it did last with an equal pod and the same verdicts, which was
+        a rejection. Only pods on nodes have changed since.
+
+        Random numbers are drawn as `post_filter` would, so that all that follows is the same.
+        """
 
 
 @runtime_checkable

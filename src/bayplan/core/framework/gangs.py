@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from bayplan.core.cluster.columns import Int64
 from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_changes import AllRemoved
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.status import Status
 
@@ -148,6 +150,27 @@ class PreemptionRules:
     keeps_nodes: bool = False
     constrained: bool = False
     reports: bool = False
+
+
+class PodsGone(Collection[PodInfo]):
+    """Pods that a trial asks about if it wants to learn with the answer which pods matter from then on.
+
+    `changes`: the pods by row. `nodes`: the names of the only nodes whose pods can change later answers; None if all
+    may.
+    """
+
+    def __init__(self, changes: AllRemoved) -> None:
+        self.changes = changes
+        self.nodes: frozenset[str] | None = None
+
+    def __iter__(self) -> Iterator[PodInfo]:
+        return chain.from_iterable(self.changes.pods)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.changes.pods))
+
+    def __contains__(self, pod: object) -> bool:
+        return any(pod in pods for pods in self.changes.pods)
 
 
 GangTrial = Generator[Collection[PodInfo], bool, GangVictims | Status]

@@ -87,6 +87,18 @@ class PodRun:
         """Return what PostFilter is called with. `actual`: the verdicts of the attempt."""
         return ProfileWhatIf(self.profile, self.state.nominations, rng, actual)
 
+    @property
+    def apart(self) -> bool:
+        """Whether the verdict and the score of a node are known to depend on no pods on other nodes."""
+        return False
+
+    def rejected_again(self, rng: random.Random) -> Any:
+        """Return the decision about an equal pod, if this one is rejected again although pods on nodes have changed.
+
+        None if that isn't known. Otherwise, random numbers are drawn as the attempt would.
+        """
+        return None
+
     def rejected_like(self, decision: Any) -> Hashable:
         """Return a key of the pods that are rejected as this one is, while the state doesn't change; None if unknown.
 

@@ -76,7 +76,7 @@ class Verdicts:
     `feasible_mask`: bool, shape (len(nodes),); whether the node is still feasible.
     """
 
-    __slots__ = ("_codes", "_feasible", "_rejected", "feasible_mask", "nodes", "table")
+    __slots__ = ("_codes", "_counts", "_feasible", "_rejected", "feasible_mask", "nodes", "table")
 
     def __init__(self, nodes: Nodes, earlier: Verdicts | None = None) -> None:
         """Start with the verdicts of `earlier` on the same nodes, if there are any, else without rejections."""
@@ -89,6 +89,8 @@ class Verdicts:
         longer than the rest of `reject`, and are needed only if no node is feasible or for a refresh."""
         self._feasible: Rows | None = None
         """The result of `feasible`, kept of frozen verdicts."""
+        self._counts: list[tuple[Status, int]] | None = None
+        """The result of `counts`, kept of frozen verdicts."""
 
     @property
     def codes(self) -> Int32:
@@ -179,8 +181,21 @@ class Verdicts:
         """Return each status other than success with the number of its nodes."""
         if len(self.table) == 1:
             return []
+        if self._counts is not None:
+            return self._counts
         count = np.bincount(self.codes, minlength=len(self.table))
-        return [(status, int(number)) for status, number in zip(self.table[1:], count[1:], strict=True) if number]
+        counts = [(status, int(number)) for status, number in zip(self.table[1:], count[1:], strict=True) if number]
+        if not self.feasible_mask.flags.writeable:
+            self._counts = counts
+        return counts
+
+    def equal(self, other: Verdicts) -> bool:
+        """Return whether other verdicts on the same nodes are the same."""
+        if self is other:
+            return True
+        if len(self.codes) != len(other.codes) or self.table != other.table:
+            return False
+        return not np.count_nonzero(self.codes != other.codes)
 
     def error(self) -> Status | None:
         """Return the first status that reports an error; None if no node has one."""

@@ -96,7 +96,9 @@ class SchedulingCycle:
         # What extenders reject, and scores by plugin, are a pod's own.
         start = PodRun.start if asks or options.explain or not total else options.start
         run = start(self.profile, state, self.pod, options.call, options.record, self.gang)
-        decided: Decision | None = run.decided
+        decided: Decision | None = run.decided or (
+            run.rejected_again(self.rng) if self.gang is None and placement is None and not asks else None
+        )
         if decided is not None:
             return replace(decided, pod=self.pod)
         decision = Decision(self.pod, Outcome.UNSCHEDULABLE, run.cycle, Diagnosis(total=total))

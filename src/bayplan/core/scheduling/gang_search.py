@@ -14,19 +14,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bayplan.core.cluster.nodes import Nodes
+from bayplan.core.cluster.pod_changes import AllRemoved
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.framework.extenders import Question
-from bayplan.core.framework.gangs import Gang, Placement
+from bayplan.core.framework.gangs import Gang, Placement, PodsGone
 from bayplan.core.framework.placements import best_placement, generate_placements, most_promising_first
+from bayplan.core.framework.pod_run import PodRun
 from bayplan.core.framework.profile import Profile
 from bayplan.core.framework.status import PluginError, Status
 from bayplan.core.scheduling.cycle import Options, SchedulingCycle
+from bayplan.core.scheduling.decision import Decision
 from bayplan.core.scheduling.fit import GangFit
 from bayplan.core.scheduling.reservations import place
 
@@ -41,7 +45,9 @@ Search = Generator[Question | None, Any, GangFit]
 
 @dataclass(slots=True)
 class GangSearch:
-    """Fits a gang, under what-ifs. `taken`: the members that can be attempted now, by uid."""
+    """Fits a gang, under what-ifs. `taken`: the members that can be attempted now, by uid. `without`: the pods of each
+    row that count as gone; None for the state as it is.
+    """
 
     gang: Gang
     profile: Profile
@@ -49,21 +55,48 @@ class GangSearch:
     rng: random.Random
     options: Options
     taken: Mapping[str, PodInfo]
+    without: AllRemoved | None = None
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes."""
+        return self.state.nodes if self.without is None else self.state.nodes.changed(self.without)
 
     def best(self, placements: Placements) -> Search:
         """Fit the gang into each of its placements, and choose the best one that it fits in. Raises PluginError."""
         return (yield from self._best(self.gang, placements, None))
 
+    @property
+    def apart(self) -> bool:
+        """Whether a node's verdict on each member, and its score, depend on no pods on other nodes."""
+        start, call, record = self.options.start, self.options.call, self.options.record
+        return not any(
+            pod.host_ports
+            or self.options.ask_extenders(pod)
+            or not start(self.profile, self.state, pod, call, record, self.gang).apart
+            for pod in self.taken.values()
+        )
+
+    def with_pods_gone(self, pods: PodsGone, *, constrained: bool) -> Search:
+        """Fit the gang without some pods, which stay in the state: its members have to be `apart`. Raises PluginError.
+
+        `constrained`: whether plugins name placements.
+        """
+        plain = replace(self.options, start=PodRun.start)  # what pods share is about the nodes as they are
+        search = replace(self, options=plain, without=pods.changes)
+        placements = generate_placements(self.profile, self.gang, search.nodes) if constrained else None
+        return (yield from search.best(placements))
+
     def with_victims(self) -> Search:
         """Fit the gang with those pods gone that its members preempt on their own."""
         return (yield from self._fit_members(self.gang, None, preempt=True))
 
-    def again(self, before: GangFit) -> Search:
-        """Fit the members that had nodes before, each on the same node."""
+    def again(self, before: GangFit, some: Sequence[Decision] | None = None) -> Search:
+        """Fit the members that had nodes before, each on the same node. `some`: only the members of these decisions."""
         nodes = self.state.nodes
         fit = GangFit(self.gang, placement=before.placement, parts=list(before.parts))
         with self.state.what_if() as what_if:
-            for one in before.placed:
+            for one in before.placed if some is None else some:
                 rows = np.array([nodes.position(one.node or "")])
                 only = Placement(one.node or "", nodes.at(rows))
                 cycle = SchedulingCycle(self.profile, self.state, one.pod, self.rng, self.options, self.gang, only)
@@ -117,7 +150,7 @@ class GangSearch:
                 if not fit.worth_continuing(left):
                     break
                 left -= 1
-                nodes = self.state.nodes if placement is None else placement.nodes
+                nodes = self.nodes if placement is None else placement.nodes
                 part = yield from self._best(group, generate_placements(self.profile, group, nodes), placement)
                 for decision in part.placed if part.fits else ():
                     if not place(decision, decision.node or "", what_if, self.profile, self.options):
@@ -141,7 +174,8 @@ class GangSearch:
                 if pod is None:
                     fit.held_back.append(member.name)
                     continue
-                cycle = SchedulingCycle(self.profile, self.state, pod, self.rng, self.options, self.gang, placement)
+                tried = Placement("", self.nodes) if placement is None and self.without is not None else placement
+                cycle = SchedulingCycle(self.profile, self.state, pod, self.rng, self.options, self.gang, tried)
                 decision = yield from cycle.run()
                 node = fit.node_for(decision)
                 fits = bool(node) and place(decision, node, what_if, self.profile, self.options)

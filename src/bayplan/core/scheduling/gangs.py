@@ -24,6 +24,7 @@ from bayplan.core.framework.gangs import (
     GangPostFilter,
     GangTrial,
     GangVictims,
+    PodsGone,
     PreemptionRules,
     several_schedulers,
 )
@@ -35,6 +36,7 @@ from bayplan.core.scheduling.decision import Outcome
 from bayplan.core.scheduling.fit import GangFit
 from bayplan.core.scheduling.gang_plans import GangPlans
 from bayplan.core.scheduling.gang_search import GangSearch, Placements, Search
+from bayplan.core.scheduling.kept_nodes import KeptNodes
 from bayplan.core.scheduling.plan import Plan, Refusal
 from bayplan.core.scheduling.unit import Unit
 
@@ -203,10 +205,19 @@ class GangAttempt:
     ) -> Generator[Request, Any, GangFit]:
         """Answer a plugin's trial until it has chosen the victims, and fit the gang then. Raises PluginError."""
         name, rules, first = plugin.name, rules_of(plugin), None
+        answer = _next(trial, None, name)
+        kept: KeptNodes | None = None
+        if rules.keeps_nodes and isinstance(answer, PodsGone) and self._search.apart:
+            first = yield from self._search.with_pods_gone(answer, constrained=placements is not None)
+            kept = KeptNodes(self._search, first)
+            answer.nodes = kept.names
+            answer = _next(trial, first.fits, name)
         with self.state.what_if() as what_if:
-            answer = _next(trial, None, name)
             while not isinstance(answer, GangVictims | Status):
                 what_if.remove_only(answer)
+                if kept is not None:
+                    answer = _next(trial, (yield from kept.fit(answer)), name)
+                    continue
                 found = yield from self._again(first if rules.keeps_nodes else None, placements)
                 first = first or found
                 enough = len(first.placed) if rules.places_most or rules.keeps_nodes else 0

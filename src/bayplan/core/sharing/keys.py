@@ -16,11 +16,14 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.calling import call
 from bayplan.core.framework.interface import OnlyNow, RestsOn, Sign
 from bayplan.core.framework.profile import Point, Profile, distinct_plugins, implements
+from bayplan.core.framework.promises import reads_pods
 from bayplan.foundations.latest import LruDict
 
 _DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
 _RECENT_VALUES = 16
 """For each plugin: the values of `rests_on` that are known to recur."""
+_RECENT_KEYS = 16
+"""The keys that are kept: pods of a few kinds have their turns, again and again."""
 
 Values = tuple[Hashable, ...]
 """What plugins declare, in the order of the profile; None for one that is unshared."""
@@ -31,13 +34,15 @@ class PodKey(NamedTuple):
 
     Pods with equal `unshared`, `signature` and `rests_on` get the same verdict and raw score on the same row, now and
     later, from all plugins but those that are `unshared`, which run for each pod. `signature` and `rests_on`: what the
-    other plugins declare. `declared`: what all plugins declare.
+    other plugins declare. `declared`: what all plugins declare. `rejecting`: what those declare that can reject pods;
+    None if one doesn't tell.
     """
 
     unshared: frozenset[str]
     signature: Values
     rests_on: Values
     declared: tuple[Values, Values]
+    rejecting: Values | None
 
     @property
     def now(self) -> tuple[Values, Values] | None:
@@ -63,6 +68,8 @@ class Keys:
         """Of signatures in the caches of pods."""
         self._last: PodKey | None = None
         """The last key that pods with equal declarations have. Pods come in rows of equal ones."""
+        self._known: LruDict[tuple[Values, Values], PodKey] = LruDict(_RECENT_KEYS)
+        """By what all plugins declare: the keys of pods that came lately."""
 
     def of(self, pod: PodInfo, nodes: Nodes, *, recurring: bool = True) -> PodKey | None:
         """Return the key of a pod; None if a plugin of the profile has no signatures. Raises PluginError.
@@ -80,7 +87,10 @@ class Keys:
             values: Values = tuple([rests_on(pod, nodes) for rests_on in self._rests_on])
             if last is not None and last.declared == (signature, values):
                 return last
-            hash((signature, values))
+            known = self._known.use((signature, values))
+            if known is not None:
+                self._last = known
+                return known
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
             signature = None
         if signature is None:
@@ -100,17 +110,16 @@ class Keys:
                 unshared.add(self._resting[place].name)
                 new = True
         shared, depends = _without(unshared, self._signing, signature), _without(unshared, self._resting, values)
-        key = PodKey(frozenset(unshared), shared, depends, (signature, values))
+        declared = signature, values
+        key = PodKey(frozenset(unshared), shared, depends, declared, self._rejecting(declared))
         if not new:
-            self._last = key
+            self._last = self._known[declared] = key
         return key
 
-    def rejecting(self, key: PodKey) -> Values | None:
-        """Return what the plugins that can reject pods declare; None if a plugin doesn't tell."""
-        now = key.now
-        if now is None:
+    def _rejecting(self, declared: tuple[Values, Values]) -> Values | None:
+        if any(None in values for values in declared):
             return None
-        sides = zip((self._signing, self._resting), now, strict=True)
+        sides = zip((self._signing, self._resting), declared, strict=True)
         return tuple(
             [
                 value
@@ -119,6 +128,12 @@ class Keys:
                 if plugin.name in self.filtering
             ]
         )
+
+    def rests_on_pods(self, key: PodKey) -> bool:
+        """Return whether the verdict or the score of a node may rest on pods on other nodes."""
+        if key.unshared:
+            return True
+        return any(value != () and reads_pods(each) for each, value in zip(self._resting, key.rests_on, strict=True))
 
     def rest_of(self, key: PodKey, plugins: AbstractSet[str]) -> Values:
         """Return what the results of some plugins rest on."""

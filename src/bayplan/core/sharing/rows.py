@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,11 +53,22 @@ class SplitProfile:
         return cls(*split)
 
 
+class LastRejection(NamedTuple):
+    """A decision that rejected a pod. `alike`: a key of the pods that share it.
+
+    `version`: of the state. `others`: of all of it but the nodes and the pods on them.
+    """
+
+    decision: Any
+    alike: Hashable
+    version: Hashable
+    others: Hashable
+
+
 class SharedRows:
     """What pods with one key share. Make it with `build`, and `refresh` it for each pod.
 
-    `split`: which plugins are shared. `verdicts`: of all rows, by the shared filters, frozen. `rejection`: the last
-    decision that rejected a pod, a key of the pods that share it, and the version of the state.
+    `split`: which plugins are shared. `verdicts`: of all rows, by the shared filters, frozen. `rejection`: the last.
     """
 
     __slots__ = (
@@ -82,7 +93,7 @@ class SharedRows:
         self._reading_pods = _filters_reading_pods(split.shared, cycle)
         self._scores = LatestScores(split.shared)
         self._nominated = NominatedVerdicts()
-        self.rejection: tuple[Any, Hashable, Hashable] | None = None
+        self.rejection: LastRejection | None = None
 
     @classmethod
     def build(cls, split: SplitProfile, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:

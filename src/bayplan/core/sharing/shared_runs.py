@@ -22,16 +22,17 @@ from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.framework.calling import Caller
+from bayplan.core.framework.capabilities import RejectsAgain
 from bayplan.core.framework.gangs import Gang
 from bayplan.core.framework.interface import CycleState, WhatIf
 from bayplan.core.framework.pod_run import PodRun, Record, new_cycle
-from bayplan.core.framework.profile import Point, Profile
+from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.runner import PreFilterOutcome, run_pre_filter
 from bayplan.core.framework.status import PluginError
 from bayplan.core.framework.verdicts import Verdicts
 from bayplan.core.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.core.sharing.keys import Keys, PodKey, post_filter_values
-from bayplan.core.sharing.rows import SharedRows, SplitProfile
+from bayplan.core.sharing.rows import LastRejection, SharedRows, SplitProfile
 from bayplan.foundations.latest import LruDict
 
 T = TypeVar("T")
@@ -50,6 +51,15 @@ class KeyedRun(PodRun):
 
     sharing: Sharing
     key: PodKey
+
+    @property
+    def apart(self) -> bool:
+        """Whether the plugins declare that, and no data of PreFilter has to follow changes of pods."""
+        if self.sharing.rests_on_pods(self.key):
+            return False
+        cycle = self.cycle.clone()
+        passed = run_pre_filter(self.profile, cycle, self.pod, self.nodes)
+        return passed.refusal is None and cycle.skip_filter.issuperset(each.name for each in self.profile.extended)
 
     def what_if(self, rng: random.Random, actual: Verdicts | None) -> WhatIf:
         """Return what PostFilter is called with."""
@@ -113,8 +123,30 @@ class SharedRun(KeyedRun):
         """Return a key of the pods that are rejected as this one is. The decision is kept for them."""
         alike = super().rejected_like(decision)
         if alike is not None and not decision.diagnosis.post_filter_failed:
-            self.rows.rejection = decision, alike, self.state.version
+            self.rows.rejection = LastRejection(decision, alike, self.state.version, _others(self.state))
         return alike
+
+    def rejected_again(self, rng: random.Random) -> Any:
+        """Return the decision about the last equal pod that was rejected, if the nodes still reject this one alike.
+
+        That is so where all verdicts are the same, and no PostFilter plugin can make room.
+        """
+        found, state = self.rows.rejection, self.state
+        if (
+            found is None
+            or len(self.rows.verdicts.feasible())
+            or not self.rows.verdicts.equal(found.decision.diagnosis.verdicts)
+            or found.others != _others(state)
+            or state.nominations.nodes
+            or self.rows.filters_apart(self.cycle)
+            or found.alike != self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
+        ):
+            return None
+        plugins, diagnosis = self.profile.at(Point.POST_FILTER), found.decision.diagnosis
+        if not all(implements(each, RejectsAgain) and each.rejects_again(self.pod, diagnosis, rng) for each in plugins):
+            return None
+        self.rows.rejection = found._replace(version=state.version)
+        return found.decision
 
 
 class Sharing:
@@ -126,6 +158,8 @@ class Sharing:
     def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
         self._keys = Keys(profile)
+        self._cache_key = object()
+        """Of what PostFilter plugins read, in the caches of pods."""
         self._splits: dict[frozenset[str], SplitProfile] = {}
         self._rows: LruDict[Hashable, SharedRows] = LruDict(capacity)
         self._last: tuple[PodKey, SharedRows] | None = None
@@ -214,22 +248,35 @@ class Sharing:
             return None
         return self._keys.rest_of(key, plugins)
 
+    def rests_on_pods(self, key: PodKey) -> bool:
+        """Return whether the verdict or the score of a node may rest on pods on other nodes."""
+        return self._keys.rests_on_pods(key)
+
     def alike(self, key: PodKey, profile: Profile, pod: PodInfo, *, rejected: bool = False) -> Hashable:
         """Return what all plugins read of a pod, and its priority; None if that is unknown.
 
         Pods with equal values are decided alike as long as the state is the same. `rejected`: whether that is needed of
         rejections only. `profile`: that of the attempt, which may have other PostFilter plugins. Raises PluginError.
         """
-        deciding = self._keys.rejecting(key) if rejected else key.now
-        preempting = None if deciding is None else post_filter_values(profile, pod)
+        deciding = key.rejecting if rejected else key.now
+        preempting = None if deciding is None else self._post_filter_values(profile, pod)
         return None if preempting is None else (deciding, pod.priority, preempting)
+
+    def _post_filter_values(self, profile: Profile, pod: PodInfo) -> Hashable:
+        """What the PostFilter plugins read of a pod; None if one doesn't tell. Raises PluginError."""
+        if profile is not self._profile:
+            return post_filter_values(profile, pod)
+        found: Hashable = pod.cache.get(self._cache_key, self)
+        if found is self:
+            found = pod.cache[self._cache_key] = post_filter_values(profile, pod)
+        return found
 
     def _rejection(self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
         """Return the decision about an equal pod that was rejected in an equal state, if there is one."""
         found = rows.rejection
-        if found is None or found[2] != state.version or state.nominations.node_of(pod.uid) is not None:
+        if found is None or found.version != state.version or state.nominations.node_of(pod.uid) is not None:
             return None
-        return found[0] if found[1] == self.alike(key, profile, pod, rejected=True) else None
+        return found.decision if found.alike == self.alike(key, profile, pod, rejected=True) else None
 
     def _refreshed(self, key: PodKey, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Return the rows of a key, which are up to date; None for the first pod. Raises PluginError."""
@@ -270,6 +317,10 @@ class _KeepingWhatIf(ProfileWhatIf):
         if found is None:
             found = self.sharing.kept[both] = make()
         return found
+
+
+def _others(state: ClusterState) -> Hashable:
+    return state.table.live_count, state.nominations.version, state.objects.version
 
 
 _PASSED = PreFilterOutcome(None, None, frozenset())

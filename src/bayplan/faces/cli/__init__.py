@@ -1,7 +1,8 @@
 """The `bayplan` command: argument parsing and printing only.
 
 Commands are imported when they are used, so that help and completion are fast. To add one: a file here and its line
-below; of a question that has `Spoken`, its line alone. The flags of `bayplan run` are in `run_flags.json`. What runs in
+below. Those of questions come from their list: of a question that has `Spoken`, the command is made of its struct; of
+another one, it is in `insight/` in a file of its name. The flags of `bayplan run` are in `run_flags.json`. What runs in
 a cluster is in `templates/`: then run `bayplan manifests` for `deploy/` (tests compare them). `ending.py` is how a
 process with plugins ends, `cluster_detached.py` how `bayplan cluster` runs in the background.
 
@@ -10,61 +11,29 @@ Other packages use `run`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
-from importlib import import_module
 
 import click
 from click.shell_completion import CompletionItem
 
-from bayplan.foundations.lazy import on_use
+from bayplan.answers.insight.question_list import LISTED
+from bayplan.foundations.lazy import import_named, on_use
 
 with on_use():
+    from bayplan.answers.insight import question_types
     from bayplan.faces.cli.insight import question_command
 
-COMMANDS = {
+_FIRST = {
     "demo": ("demo:demo", "Run the scheduler on an embedded cluster and show what it does."),
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
     "provision": ("provision:provision", "Answer capacity checks of queues such as Kueue, beside any scheduler."),
-    "doctor": (
-        "bayplan.answers.insight.asked.doctor:AskDoctor",
-        "Show what is wrong with a cluster now, on one screen.",
-    ),
-    "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
-    "why-not": ("bayplan.answers.insight.asked.why_not:AskWhyNot", "Show everything that keeps a pod from a node."),
-    "fit": ("bayplan.answers.insight.asked.fit:AskFit", "Show whether all pods of manifests would be placed now."),
-    "check": (
-        "bayplan.answers.insight.asked.check:AskCheck",
-        "Check manifests before they are merged: fit, evictions, quota, rollouts, likely mistakes.",
-    ),
-    "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
-    "drain": (
-        "bayplan.answers.insight.asked.drain:AskDrain",
-        "Show where the pods of nodes would go, and what keeps them from being drained.",
-    ),
-    "shrink": ("bayplan.answers.insight.asked.shrink:AskShrink", "Show which nodes can go, and what holds the others."),
-    "scale-up": (
-        "bayplan.answers.insight.asked.scale_up:AskScaleUp",
-        "Show how many nodes of which pool would be enough for what is pending, or for manifests.",
-    ),
-    "when": ("insight.when:when", "Show when pods will start, what they wait for, and what would be sooner."),
-    "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
-    "balance": (
-        "bayplan.answers.insight.asked.balance:AskBalance",
-        "Show how evenly a cluster is used, and the largest pods that fit.",
-    ),
-    "usage": (
-        "bayplan.answers.insight.asked.usage:AskUsage",
-        "Show what pods request, by namespace, workload and priority.",
-    ),
-    "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
+}
+_LATER = {
     "compare": ("compare:compare", "Show what another scheduler or other nodes would have made of last week."),
     "simulate": ("simulate:simulate", "Simulate a scheduler on the load of a history."),
     "sweep": ("sweep:sweep", "Simulate many schedulers and node pools on a history, and show the best."),
-    "upgrade-preview": (
-        "insight.upgrade_preview:upgrade_preview",
-        "Show what the next version of Kubernetes would decide differently on a cluster.",
-    ),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "serve": ("serve:serve", "Answer questions about a cluster as JSON over HTTP, for programs."),
     "mcp": ("mcp:mcp", "Answer questions about a cluster as tools for assistants (Model Context Protocol)."),
@@ -81,8 +50,26 @@ COMMANDS = {
     "perf": ("perf:perf", "Run the Kubernetes scheduler benchmark."),
     "completion": ("completion:completion", "Print the completion script for a shell."),
 }
-"""command -> its `module:attribute` in this package, or its question, and its line in the help"""
-_ASKED = "bayplan.answers.insight.asked."
+"""command -> its `module:attribute` in this package, and its line in the help; before and after the questions"""
+
+
+def commands() -> Mapping[str, str]:
+    """Return the commands in the order of the help, each with its line there. None of them is imported."""
+    return {
+        **{name: summary for name, (_, summary) in _FIRST.items()},
+        **{name: listed.summary for name, listed in LISTED.items() if listed.summary},
+        **{name: summary for name, (_, summary) in _LATER.items()},
+    }
+
+
+def _question(name: str) -> click.Command:
+    """The command of a question."""
+    question = question_types.QUESTIONS[name]
+    if question.spoken is not None:
+        return question_command.question_command(question)
+    module = name.replace("-", "_")
+    found: click.Command = import_named(f"{__name__}.insight.{module}:{module}")
+    return found
 
 
 class LazyGroup(click.Group):
@@ -90,16 +77,16 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command by name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in commands():
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        asked = module.startswith(_ASKED)
-        found = getattr(import_module(module if asked else f"{__name__}.{module}"), attribute)
-        command: click.Command = question_command.question_command(found) if asked else found
+        if cmd_name in LISTED:
+            return _question(cmd_name)
+        place, _ = (_FIRST | _LATER)[cmd_name]
+        command: click.Command = import_named(f"{__name__}.{place}")
         return command
 
     def resolve_command(
@@ -107,20 +94,20 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the arguments name. The error for an unknown one suggests a similar one."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            close = get_close_matches(name.lower(), COMMANDS, n=1)
+        if name not in commands() and not name.startswith("-") and not ctx.resilient_parsing:
+            close = get_close_matches(name.lower(), commands(), n=1)
             ctx.fail(f"No such command {name!r}.{f' Did you mean {close[0]!r}?' if close else ''}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command without importing any."""
-        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=text) for name, text in commands().items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with one line each, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl(list(commands().items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

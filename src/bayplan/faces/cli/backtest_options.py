@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bayplan.faces.cli.insight.answering import show
-from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_version, with_options
+from bayplan.faces.cli.insight.cluster_options import with_options
+from bayplan.faces.cli.insight.given_scheduler import read_scheduler, read_version
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import YAML_FILE, FilesOfKind, memory_option
 from bayplan.foundations.file_replacement import replace_text

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.faces.cli.insight.cluster_options import Command, with_options
 from bayplan.faces.cli.insight.follow_options import Followed
 from bayplan.faces.cli.insight.messages import fail
 from bayplan.faces.cli.insight.progress import reporting
@@ -43,13 +46,13 @@ address_option = click.option("--address", default=LOOPBACK, show_default=True, 
 port_option = click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on. Default: a free one."
 )
-token_option = click.option(
+_token_option = click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The file with the token. If it does not exist, it gets a new one, which only you can read.",
 )
-longest_option = click.option(
+_longest_option = click.option(
     "--longest",
     type=click.FloatRange(0, min_open=True),
     default=30.0,
@@ -57,7 +60,7 @@ longest_option = click.option(
     metavar="SECONDS",
     help="How long a question may take.",
 )
-history_option = click.option(
+_history_option = click.option(
     "--history",
     type=FilesOfKind("path", ""),
     metavar="DIR",
@@ -66,13 +69,52 @@ history_option = click.option(
 )
 
 
-def token_in(file: Path | None) -> str:
-    """Return a new token, or that of a file, which is made if it doesn't exist. Ends the process for a bad one."""
-    if file is None:
-        return secrets.token_urlsafe(24)
+@dataclass(frozen=True, slots=True)
+class ListeningOptions:
+    """What the commands are told that answer questions at a port: where they listen, and how long a question may take.
+
+    `history`: the folder of a history that questions may be about; "" for none.
+    """
+
+    address: str
+    port: int
+    token_file: Path | None
+    longest: float
+    history: str
+
+    def token(self) -> str:
+        """Return a new token, or that of the file, which is made if there is none. Ends the process for a bad one."""
+        return _new_token() if self.token_file is None else _token_in(self.token_file)
+
+    async def until(self, stop: asyncio.Event, served: AbstractAsyncContextManager[tuple[str, str]]) -> None:
+        """Serve until the event is set, and print the URL and the token. Ends the process for an unusable address."""
+        async with AsyncExitStack() as stack:
+            with listening(self.address, self.port):
+                url, token = await stack.enter_async_context(served)
+            click.echo(f"url: {url}\ntoken: {token if self.token_file is None else f'in {self.token_file}'}")
+            await stop.wait()
+
+
+def serving_options(command: Command) -> Command:
+    """Add the options of a command that answers questions at a port, which gets them as `serving`."""
+
+    @functools.wraps(command)
+    def call(
+        *others: Any, address: str, port: int, token_file: Path | None, longest: float, history: str, **given: Any
+    ) -> Any:
+        return command(*others, serving=ListeningOptions(address, port, token_file, longest, history), **given)
+
+    return with_options(call, (address_option, port_option, _token_option, _longest_option, _history_option))
+
+
+def _new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def _token_in(file: Path) -> str:
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as new:
-            token = secrets.token_urlsafe(24)
+            token = _new_token()
             new.write(f"{token}\n")
             return token
     except FileExistsError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,11 @@ def collect(
     if config is None:
         found.lease = (namespace, name)
         found.files[CONFIGURATION_FILE] = _configuration(scheduler_name or name, found.lease, loaded or [])
+        add_needs([plugin.name for plugin in loaded or ()], loaded or (), found)
     else:
         configuration = _collect_configuration(config, loaded, found)
         found.configuration = configuration if loaded == [] else None
-        _add_needs(configuration, loaded or [], found)
+        add_needs(enabled_in(configuration), loaded or (), found)
         _check_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
             problem = single_profile_problem(configuration, config)
@@ -78,12 +79,14 @@ def collect(
     return found
 
 
-def _add_needs(
-    configuration: KubeSchedulerConfiguration, plugins: Sequence[ExtraPlugin], found: SchedulerFiles
-) -> None:
-    """Add what the plugins that the profiles enable need in the cluster."""
+def enabled_in(configuration: KubeSchedulerConfiguration) -> Sequence[str]:
+    """The names of the plugins that the profiles enable."""
+    return list(dict.fromkeys(name for each in configuration.profiles for name in each.plugins.enabled_names()))
+
+
+def add_needs(names: Iterable[str], plugins: Sequence[ExtraPlugin], found: SchedulerFiles) -> None:
+    """Add what plugins declare to need in the cluster. `plugins`: the user's."""
     catalog = Catalog(plugins)
-    names = dict.fromkeys(name for profile in configuration.profiles for name in profile.plugins.enabled_names())
     for name in names:
         plugin = catalog.other(name)
         if plugin is None:

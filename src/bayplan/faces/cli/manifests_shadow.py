@@ -14,8 +14,16 @@ from bayplan.core.api.kinds import Kind
 from bayplan.core.config import KubeSchedulerConfiguration, load_configuration, read_configuration
 from bayplan.core.versions import VERSIONS, gates_of, with_gangs
 from bayplan.faces.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, Deployed, Document, from_template
-from bayplan.faces.cli.manifests_files import SchedulerFiles, check_connection, collect_plugins, text_of
+from bayplan.faces.cli.manifests_files import (
+    SchedulerFiles,
+    add_needs,
+    check_connection,
+    collect_plugins,
+    enabled_in,
+    text_of,
+)
 
+_FOLLOWS = ("list", "watch")
 SHADOW = "bayplan-shadow"
 """The default name of the objects."""
 
@@ -30,26 +38,40 @@ def collect_shadow(
     found = SchedulerFiles()
     loaded = collect_plugins(plugins, found, must_load=config is None)
     configuration: KubeSchedulerConfiguration | None = None
+    enabled: Sequence[str] = [plugin.name for plugin in loaded or ()]
     if config is not None and loaded is None:
-        load_configuration(config)
+        enabled = enabled_in(load_configuration(config))
         found.warnings.append(f"{config}: the kinds that plugins of the image read have to be added to the ClusterRole")
     elif config is not None:
         reading = read_configuration(config, loaded or ())
         found.warnings += reading.warning_lines()
         configuration = reading.configuration
+        enabled = enabled_in(configuration)
         check_connection(config, configuration)
     if config is not None:
         found.files[CONFIGURATION_FILE] = text_of(config)
         found.arguments.insert(0, f"--config={FOLDER}/{CONFIGURATION_FILE}")
     found.arguments += [f"--scheduler-name={name}" for name in names]
+    add_needs(enabled, loaded or (), found)
     every = [World(configuration, loaded or (), with_gangs(gates_of(version))) for version in VERSIONS]
     return found, list(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.served))))
 
 
+def _followed(declared: Sequence[Document], known: Sequence[Document]) -> Iterator[Document]:
+    """What plugins declare that they list and watch, but for what is known: a shadow reads nothing in another way."""
+    granted = {(group, resource) for rule in known for group in rule["apiGroups"] for resource in rule["resources"]}
+    for rule in declared:
+        for group in rule.get("apiGroups") or ():
+            resources = [each for each in rule.get("resources") or () if (group, each) not in granted]
+            if resources and set(_FOLLOWS) <= set(rule["verbs"]):
+                yield {"apiGroups": [group], "resources": resources, "verbs": list(_FOLLOWS)}
+
+
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:
     """The objects in the order of their creation, each with a comment about its purpose, or ""."""
+    rules = reading(kinds)
     values = deployed.values() | {
-        "rules": reading(kinds),
+        "rules": [*rules, *_followed(deployed.rules, rules)],
         "arguments": [
             "shadow",
             *deployed.arguments,

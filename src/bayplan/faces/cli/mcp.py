@@ -10,40 +10,25 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bayplan.faces.cli.following import (
-    address_option,
-    followed_source,
-    history_option,
-    listening,
-    longest_option,
-    port_option,
-    stop_signal,
-    token_in,
-    token_option,
-)
+from bayplan.faces.cli.following import ListeningOptions, followed_source, serving_options, stop_signal
 from bayplan.faces.cli.insight.follow_options import Followed, follow_options
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import FilesOfKind
 from bayplan.foundations.lazy import library, on_use
 
 with on_use():
-    from bayplan import insight
     from bayplan.answers.backtest import errors
     from bayplan.faces.asking import asking, running, served_questions
     from bayplan.faces.assistants import http, recordings, server
 
 
 if TYPE_CHECKING:
-    from bayplan.answers.insight.insight import Insight
-    from bayplan.faces.asking.asking import Asking
     from bayplan.faces.asking.served_questions import PastQuestions
-    from bayplan.faces.assistants.server import AssistantServer
 
 Command = Callable[..., Any]
 
@@ -81,31 +66,9 @@ _Streams = tuple[TextIO, TextIO]
 """Where requests are read, and where answers are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Port:
-    """Where to listen, and the token that requests must have."""
-
-    address: str
-    number: int
-    token: str
-    token_file: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """The folders of a history and of a recording; "" for none."""
-
-    history: str
-    recording: str
-
-
 @click.command()
 @click.option("--http", is_flag=True, help="Listen on a port, in place of standard input and output.")
-@address_option
-@port_option
-@token_option
-@longest_option
-@history_option
+@serving_options
 @click.option(
     "--recording",
     type=FilesOfKind("path", ""),
@@ -115,17 +78,7 @@ class _Past:
 )
 @_with_streams
 @follow_options
-def mcp(
-    followed: Followed,
-    streams: _Streams | None,
-    http: bool,
-    address: str,
-    port: int,
-    token_file: Path | None,
-    longest: float,
-    history: str,
-    recording: str,
-) -> None:
+def mcp(followed: Followed, streams: _Streams | None, http: bool, serving: ListeningOptions, recording: str) -> None:
     """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
 
     An assistant starts this command, and talks to it by standard input and output. With --http, the command listens
@@ -135,12 +88,11 @@ def mcp(
     _need_extra()
     if not http and followed.source.path == "-":
         raise click.UsageError("--from -: the assistant uses standard input; use a file")
-    if not http and token_file is not None:
+    if not http and serving.token_file is not None:
         raise click.UsageError("--token-file is for --http")
     logging.basicConfig(level=logging.ERROR)
-    token = token_in(token_file) if http else ""
-    past = _Past(history, recording)
-    asyncio.run(_mcp(followed, longest, past, streams or _Port(address, port, token, token_file)))
+    token = serving.token() if http else ""
+    asyncio.run(_mcp(followed, serving, recording, streams or token))
 
 
 def _need_extra() -> None:
@@ -151,50 +103,38 @@ def _need_extra() -> None:
         fail(f"assistants need {error.name}: pip install 'bayplan[mcp]'")
 
 
-async def _mcp(followed: Followed, longest: float, past: _Past, where: _Streams | _Port) -> None:
-
-    def make() -> Insight:
-        return insight.Insight(insight.Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
-
-    answering = make()
+async def _mcp(followed: Followed, serving: ListeningOptions, recording: str, where: _Streams | str) -> None:
+    """Answer on streams, or at a port to requests with a token."""
+    answering = followed.insight()
     async with AsyncExitStack() as stack:
-        kept = _kept(followed, past, longest, make)
+        kept = _kept(followed, serving, recording)
         for each in kept:
             stack.callback(each.close)
         source = await followed_source(followed, answering, stack)
-        thread = asking.Asking(source, answering, longest)
+        thread = asking.Asking(source, answering, serving.longest)
         assistants = server.AssistantServer(served_questions.ServedQuestions(thread, *kept), source.snapshot().source)
-        if isinstance(where, _Port):
-            await _listen(assistants, thread, where)
+        if isinstance(where, str):
+            served = http.serving(assistants, thread, address=serving.address, port=serving.port, token=where)
+            await serving.until(stop_signal(), served)
             return
         await stack.enter_async_context(running.following(thread))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing can end the thread that waits for input
         await assistants.run_on_stdio(*where)
 
 
-def _kept(followed: Followed, past: _Past, longest: float, make: Callable[[], Insight]) -> list[PastQuestions]:
+def _kept(followed: Followed, serving: ListeningOptions, recording: str) -> list[PastQuestions]:
     """The questions about a history and a recording. Ends the process with status 2 if these can't be read."""
     kept: list[PastQuestions] = []
     moment = followed.moment
-    recording = past.recording or (moment.path if moment is not None and moment.recorded else "")
+    recording = recording or (moment.path if moment is not None and moment.recorded else "")
     try:
         with errors_reported():
-            if past.history:
-                kept.append(served_questions.HistoryQuestions(past.history, make(), longest))
+            if serving.history:
+                history = served_questions.HistoryQuestions(serving.history, followed.insight(), serving.longest)
+                kept.append(history)
             if recording:
-                kept.append(recordings.RecordingQuestions(recording, followed.references, make(), longest))
+                references, answering = followed.references, followed.insight()
+                kept.append(recordings.RecordingQuestions(recording, references, answering, serving.longest))
     except errors.BacktestError as error:
         fail(str(error))
     return kept
-
-
-async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:
-
-    stop = stop_signal()
-    async with AsyncExitStack() as stack:
-        with listening(port.address, port.number):
-            url, token = await stack.enter_async_context(
-                http.serving(server, asking, address=port.address, port=port.number, token=port.token)
-            )
-        click.echo(f"url: {url}\ntoken: {token if port.token_file is None else f'in {port.token_file}'}")
-        await stop.wait()

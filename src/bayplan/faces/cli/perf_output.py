@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from bayplan.benchmarking.cluster_run import BAYPLAN
-from bayplan.benchmarking.measurement import PERCENTILES, RESULTS, Measurement, data_items
+from bayplan.benchmarking.measurement import PERCENTILES, RESULTS, Measurement, data_items, percentile
 
 TABLE, CSV, JSON = "table", "csv", "json"
 
@@ -65,17 +64,13 @@ def _print_table(outcome: PerfResults) -> None:
 
 def _cells(measured: Measurement) -> list[str]:
     throughputs = sorted(measured.throughputs())
-    rates = [f"{_percentile(throughputs, percent):,.0f}" if throughputs else "-" for percent in PERCENTILES]
+    rates = [f"{percentile(throughputs, percent):,.0f}" if throughputs else "-" for percent in PERCENTILES]
     attempts = measured.attempts.get(RESULTS[0])
     known = attempts is not None and attempts.count
     durations = [f"{attempts.quantile(each) * 1e6:,.0f} µs" if attempts and known else "-" for each in (0.5, 0.99)]
     first = [f"{measured.seconds:.1f}", str(measured.scheduled), f"{measured.average:,.0f}"]
     per_pod = (measured.attempts_per_pod, measured.writes_per_pod)
     return [*first, *rates, *durations, *("-" if each is None else f"{each:.1f}" for each in per_pod)]
-
-
-def _percentile(values: list[float], percent: int) -> float:
-    return float(np.percentile(values, percent, method="inverted_cdf"))
 
 
 def _ratios(outcome: PerfResults) -> list[str]:
@@ -99,7 +94,7 @@ def _print_csv(outcome: PerfResults) -> None:
     writer.writerow(["workload", "scheduler", "pods", "seconds", "pods/s", *percentiles, *rest])
     for scheduler, measured in outcome.measured:
         throughputs = sorted(measured.throughputs())
-        rates = [f"{_percentile(throughputs, percent):.1f}" if throughputs else "" for percent in PERCENTILES]
+        rates = [f"{percentile(throughputs, percent):.1f}" if throughputs else "" for percent in PERCENTILES]
         attempts = measured.attempts.get(RESULTS[0])
         known = attempts is not None and attempts.count
         durations = [f"{attempts.quantile(each):.6f}" if attempts and known else "" for each in (0.5, 0.99)]

@@ -23,7 +23,7 @@ with on_use():
     from bayplan.answers.replay import wanted as wanted_moments
     from bayplan.core import versions
     from bayplan.faces.cli import replay_steps
-    from bayplan.faces.cli.insight import cluster_options, follow_options
+    from bayplan.faces.cli.insight import follow_options, given_scheduler
     from bayplan.running.recording import files
 
 
@@ -181,7 +181,7 @@ def _show(found: Answer, output: str) -> None:
 def _other_policy(
     policy: Policy, config: str | None, references: tuple[str, ...], version: str | None, settings: tuple[str, ...]
 ) -> Policy:
-    gates = policy.gates if version is None else versions.gates_of(cluster_options.read_version(version))
-    given = cluster_options.read_scheduler(config, references, (), gates.version, policy.plugins)
+    gates = policy.gates if version is None else versions.gates_of(given_scheduler.read_version(version))
+    given = given_scheduler.read_scheduler(config, references, (), gates.version, policy.plugins)
     changed = given if given != (None, ()) or version is not None else None
     return follow_options.changed_policy(policy, changed, settings, gates)

@@ -11,6 +11,7 @@ from bayplan.faces.cli.provisioning_options import provisioning_class_option, pr
 from bayplan.faces.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, TEXT, configure_logging
 from bayplan.faces.cli.run_options import RunCommand, kube_scheduler_flags
 from bayplan.faces.cli.shared_options import plugin_option
+from bayplan.foundations.collector import collecting_rarely
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -81,5 +82,6 @@ def run(
         form = flags["logging_format"] or TEXT
         configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
         recording = None if record is None else run_recording.RecordOptions(record, record_keep, record_redact, plugins)
-        settings = run_scheduler.RunOptions(scheduler_name, context, seed, recording, requests)
-        run_scheduler.run_scheduler(flags, plugins, settings, dump_signal)
+        with collecting_rarely():  # modules that are imported need no visits
+            settings = run_scheduler.RunOptions(scheduler_name, context, seed, recording, requests)
+            run_scheduler.run_scheduler(flags, plugins, settings, dump_signal)

@@ -19,7 +19,6 @@ from bayplan.faces.cli.dump_signal import DumpSignal
 from bayplan.faces.cli.ending import ProcessEnding
 from bayplan.faces.cli.run_logging import JSON
 from bayplan.faces.cli.run_preparation import Preparation, prepare
-from bayplan.faces.cli.run_recording import RecordOptions
 from bayplan.faces.cli.run_reports import RunReports, report_recording, report_requests, report_start, report_version
 from bayplan.faces.cli.serving import DeniedError, NoAccessError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.foundations.file_replacement import replace_text
@@ -30,9 +29,7 @@ from bayplan.running.client.errors import ConfigError, NoKubeconfigError
 from bayplan.running.client.http import HttpClient, RequestObserver
 from bayplan.running.client.kubeconfig import load_kubeconfig
 from bayplan.running.client.server_version import server_version
-from bayplan.running.provisioning.desk import Desk
 from bayplan.running.provisioning.options import ProvisioningOptions
-from bayplan.running.recording.files import RecordingError
 from bayplan.running.service.leader_election import ElectionThread, LeaseLostError
 from bayplan.running.service.metrics.measuring import Metrics
 from bayplan.running.service.scheduler import Peers, Scheduler, SchedulingEndedError
@@ -42,6 +39,8 @@ with on_use():
     from bayplan.core.config import writing
     from bayplan.faces.cli import run_recording
     from bayplan.running.extender import client
+    from bayplan.running.provisioning import desk as desks
+    from bayplan.running.recording import files
     from bayplan.running.service.serving import endpoints, server
 
 
@@ -57,7 +56,7 @@ class RunOptions:
     scheduler_name: str | None = None
     context: str | None = None
     seed: int | None = None
-    recording: RecordOptions | None = None
+    recording: run_recording.RecordOptions | None = None
     provisioning: ProvisioningOptions | None = None
 
 
@@ -124,7 +123,7 @@ def _run_until_done(scheduling: Callable[[ProcessEnding], Coroutine[Any, Any, No
             _fail(*str(error).splitlines())
         except NoKubeconfigError as error:
             _fail(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
-        except (ConfigError, PluginLoadError, NoAccessError, RecordingError, ServingError) as error:
+        except (ConfigError, PluginLoadError, NoAccessError, files.RecordingError, ServingError) as error:
             _fail(f"bayplan run: {error}")
         except SchedulingEndedError as error:
             click.echo(_of_this_command(f"bayplan run: {error}"), err=True)
@@ -143,7 +142,7 @@ async def _run(
     dump_signal: DumpSignal,
     ending: ProcessEnding,
 ) -> None:
-    recording, desk = options.recording, None if options.provisioning is None else Desk(options.provisioning)
+    recording, desk = options.recording, None if options.provisioning is None else desks.Desk(options.provisioning)
 
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, options.context, observer)

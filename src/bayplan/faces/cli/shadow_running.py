@@ -34,7 +34,7 @@ from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.config.types import DEFAULT_SCHEDULER_NAME
 from bayplan.core.versions import OLDEST, FeatureGates, gates_of, version_followed, with_gangs
 from bayplan.faces.cli.following import check_readable, serving_metrics, stop_signal
-from bayplan.faces.cli.insight.cluster_options import read_scheduler, read_version, rename_profiles
+from bayplan.faces.cli.insight.given_scheduler import read_scheduler, read_version, rename_profiles
 from bayplan.faces.cli.insight.messages import warn
 from bayplan.foundations.file_lock import AlreadyLocked, locked
 from bayplan.running.client.client import Client

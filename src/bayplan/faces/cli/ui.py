@@ -75,9 +75,7 @@ async def _ui(
 ) -> None:
 
     stop = stop_signal()
-    answering = insight.Insight(
-        insight.Snapshot(), followed.configuration, followed.plugins, seed=followed.seed, gates=followed.gates
-    )
+    answering = followed.insight()
     async with AsyncExitStack() as stack:
         source: Source
         if moments is None:

@@ -17,7 +17,6 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from bayplan.answers.insight.answers import Answer, Progress
-from bayplan.answers.insight.asked.fit import AskFit
 from bayplan.answers.insight.asked.what_if import CommonChanges
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.question_parameters import ObjectList
@@ -97,10 +96,11 @@ class TransactionOperations:
         yield self._operation("DELETE", one, "end", "End a transaction. The cluster stays as it is.", self._end)
         change = "Change nodes, pods, workloads and other objects, as what-if does. Evict pods with deletePods."
         yield self._operation("POST", f"{one}/change", "change", change, self._change, CommonChanges)
+        placed = answer_schema(QUESTIONS["fit"])
         place = "Create objects and place their pods, in their order. Pods that don't fit are pending."
-        yield self._question(f"{one}/place", "place", place, self._place, PlaceObjects, answer_schema(AskFit))
+        yield self._question(f"{one}/place", "place", place, self._place, PlaceObjects, placed)
         pending = "Place the pending pods, in the order of the queue."
-        yield self._question(f"{one}/schedule", "schedule", pending, self._schedule, None, answer_schema(AskFit))
+        yield self._question(f"{one}/schedule", "schedule", pending, self._schedule, None, placed)
         for name, body in QUESTIONS.items():
             summary = f"Ask in a transaction: {(body.__doc__ or '').strip()}"
             path = f"{one}/questions/{name}"

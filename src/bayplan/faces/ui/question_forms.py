@@ -1,6 +1,6 @@
 """A form of a page, whose fields are parameters of a question: their texts become the question, as a value.
 
-    QuestionForm(AskShrink, "Shrink", "Which nodes can go?", (FormField("selector", "only nodes with labels", "a=b"),))
+    QuestionForm("shrink", "Shrink", "Which nodes can go?", (FormField("selector", "only nodes with labels", "a=b"),))
 
 The type of a parameter says how its text is read, and which numbers are possible. An empty text is the default. A
 `reader` stands beside a parameter that a person doesn't type as it is, such as objects.
@@ -23,6 +23,7 @@ from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.owners import WORKLOADS, kind_called
 from bayplan.answers.insight.prices import Prices
 from bayplan.answers.insight.question_parameters import Question, kind_of, metadata_of
+from bayplan.answers.insight.question_types import QUESTIONS
 from bayplan.core.api.kinds import POD
 from bayplan.foundations.manifest_files import ManifestError, objects_in, yaml_documents
 
@@ -61,25 +62,30 @@ class FormFieldError(QuestionError):
 
 @dataclass(frozen=True, slots=True)
 class QuestionForm:
-    """A question with a form. `text`: what it asks. `quick`: whether it is answered before the form is sent.
+    """A form of the question with a name. `text`: what it asks. `quick`: whether it is answered before it is sent.
 
     `given`: parameters that have no field. `about_all`: what is asked if the first field is empty, with the parameters
     that it has.
     """
 
-    question: type[Question]
+    name: str
     title: str
     text: str
     fields: tuple[FormField, ...]
     quick: bool = False
     given: Mapping[str, Any] = field(default_factory=dict)
-    about_all: type[Question] | None = None
+    about_all: str = ""
+
+    @property
+    def question(self) -> type[Question]:
+        """The question."""
+        return QUESTIONS[self.name]
 
     def filled(self, insight: Insight, texts: Texts) -> Question:
         """Return the question that was typed. Raises FormFieldError."""
         question = self.question
-        if self.about_all is not None and not texts[self.fields[0].name]:
-            question = self.about_all
+        if self.about_all and not texts[self.fields[0].name]:
+            question = QUESTIONS[self.about_all]
         types = {parameter.name: parameter.type for parameter in fields(question)}
         values = {name: value for name, value in self.given.items() if name in types}
         for each in self.fields:

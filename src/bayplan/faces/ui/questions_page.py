@@ -1,6 +1,6 @@
 """The pages of questions that have a form and an answer of lines and tables: one template for all of them.
 
-To add one: a line in `QUESTIONS`.
+To add one: its form in `QUESTIONS`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,6 @@ from http import HTTPStatus
 from aiohttp import web
 
 from bayplan.answers.insight.answers import Progress, QuestionError
-from bayplan.answers.insight.asked.balance import AskBalance
-from bayplan.answers.insight.asked.capacity import AskCapacity
-from bayplan.answers.insight.asked.check import AskCheck
-from bayplan.answers.insight.asked.doctor import AskDoctor
-from bayplan.answers.insight.asked.drain import AskDrain
-from bayplan.answers.insight.asked.fit import AskFit
-from bayplan.answers.insight.asked.scale_up import AskScaleUp
-from bayplan.answers.insight.asked.shrink import AskShrink
-from bayplan.answers.insight.asked.upgrade_preview import AskUpgradePreview
-from bayplan.answers.insight.asked.usage import AskUsage
-from bayplan.answers.insight.asked.when import AskWhen, WhenPending
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.limits import MOST_NEW_NODES
 from bayplan.faces.ui.answer_parts import Grid, TextLine, parts_of
@@ -68,42 +57,42 @@ _FLAGS = (
 )
 
 QUESTIONS: Mapping[str, QuestionForm] = {
-    form.question.name: form
+    form.name: form
     for form in (
         QuestionForm(
-            AskDoctor,
+            "doctor",
             "Doctor",
             "What is wrong now: do the schedulers run, who waits and why, what holds the room, what helps most?",
             (_NAMESPACE,),
         ),
         QuestionForm(
-            AskUsage,
+            "usage",
             "Usage",
             "Who uses the cluster: what pods request, by namespace, workload and priority.",
             (_NAMESPACE,),
             quick=True,
         ),
         QuestionForm(
-            AskBalance,
+            "balance",
             "Balance",
             "How evenly is the cluster used, what is stranded, and which pods and which gang still fit?",
             (FormField("like", "gang of pods like", "web-0"), _NAMESPACE),
             given={"most": GANG},
         ),
         QuestionForm(
-            AskFit,
+            "fit",
             "Fit",
             "Would all pods of these manifests be placed now, where, and by evicting which pods?",
             _MANIFESTS,
         ),
         QuestionForm(
-            AskCheck,
+            "check",
             "Check",
             "What is wrong with these manifests: do they fit, whom do they evict, does the next rollout get stuck?",
             _MANIFESTS,
         ),
         QuestionForm(
-            AskScaleUp,
+            "scale-up",
             "Scale up",
             "How many new nodes of which pool would be enough for the pods that are pending?",
             (
@@ -119,7 +108,7 @@ QUESTIONS: Mapping[str, QuestionForm] = {
             ),
         ),
         QuestionForm(
-            AskWhen,
+            "when",
             "When",
             "When will the pods that wait start, and what do they wait for?",
             (
@@ -129,10 +118,10 @@ QUESTIONS: Mapping[str, QuestionForm] = {
                 FormField("autoscaler", "rules of an autoscaler", "none, cluster-autoscaler or karpenter"),
             ),
             given={"sooner": "no"},
-            about_all=WhenPending,
+            about_all="when-pending",
         ),
         QuestionForm(
-            AskCapacity,
+            "capacity",
             "Capacity",
             "How many more pods of a workload, or like a pod, would be placed?",
             (
@@ -142,7 +131,7 @@ QUESTIONS: Mapping[str, QuestionForm] = {
             ),
         ),
         QuestionForm(
-            AskDrain,
+            "drain",
             "Drain",
             "Where do the pods of these nodes go, and what blocks the drain?",
             (
@@ -152,13 +141,13 @@ QUESTIONS: Mapping[str, QuestionForm] = {
             ),
         ),
         QuestionForm(
-            AskShrink,
+            "shrink",
             "Shrink",
             "Which nodes can go with every pod still placed?",
             (FormField("selector", "only nodes with labels", "pool=batch"), *_FLAGS),
         ),
         QuestionForm(
-            AskUpgradePreview,
+            "upgrade-preview",
             "Upgrade preview",
             "What would another version of Kubernetes decide differently here, and which changes cause it?",
             (FormField("to", "version", "the next one"), _NAMESPACE),

@@ -1,6 +1,6 @@
 """Loads kubeconfig files, or the service account of a pod, into a `ClusterAccess`.
-lightkube reads the entries and builds the TLS contexts. This module merges several files, and adds tls-server-name,
-proxy-url, impersonation and clear error messages. Mirrors client-go's tools/clientcmd.
+lightkube has the types of the entries. This module merges several files, and adds tls-server-name, proxy-url,
+impersonation and clear error messages. Mirrors client-go's tools/clientcmd.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import base64
 import os
 import ssl
 import stat
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 from lightkube.config import models
-from lightkube.config.client_adapter import verify_cluster
-from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
-from bayplan.foundations.tls import verify_like_go
 from bayplan.running.client.access import Anonymous, ClusterAccess, Credentials
 from bayplan.running.client.credentials import (
     Exec,
@@ -33,8 +29,11 @@ from bayplan.running.client.credentials import (
     bearer,
 )
 from bayplan.running.client.errors import ConfigError, NoKubeconfigError
+from bayplan.running.client.kubeconfig_tls import tls_context
 from bayplan.running.client.proxies import proxy_for
 
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where a kubelet mounts the token of the account, and the certificate of the API server's authority."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -78,7 +77,7 @@ def _expanded(name: str | Path) -> Path:
 def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[str, str]) -> ClusterAccess:
     chosen = _Chosen.of(paths, context_name)
     cluster, user, source = chosen.cluster, chosen.user, chosen.source
-    tls = _tls(cluster, user, source)
+    tls = tls_context(cluster, user, source)
     return ClusterAccess(
         server=cluster.server,
         credentials=_credentials(chosen),
@@ -99,7 +98,7 @@ def _in_cluster(account: Path, environ: Mapping[str, str]) -> ClusterAccess:
     return ClusterAccess(
         server=server,
         credentials=TokenFile(account / "token"),
-        tls=_tls(_Cluster(server=server, certificate_auth=str(account / "ca.crt")), _User(), source),
+        tls=tls_context(_Cluster(server=server, certificate_auth=str(account / "ca.crt")), _User(), source),
         proxy=proxy_for(server, environ),
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
         source=source,
@@ -286,48 +285,6 @@ def _proxy(cluster: _Cluster, source: str, environ: Mapping[str, str]) -> str | 
     return proxy
 
 
-def _tls(cluster: _Cluster, user: models.User, source: str) -> ssl.SSLContext | None:
-    """The TLS context that verifies the server and has the user's certificate; None for plain HTTP."""
-    if not cluster.server.startswith("https://"):
-        return None
-    if cluster.insecure and (cluster.certificate_auth or cluster.certificate_auth_data):
-        raise ConfigError(f"{source}: certificate-authority and insecure-skip-tls-verify exclude each other")
-    certificate = user.client_cert or user.client_cert_data
-    key = user.client_key or user.client_key_data
-    if bool(certificate) != bool(key):
-        raise ConfigError(f"{source}: the user needs both a client certificate and a client key, one is missing")
-    for field, data in (
-        ("certificate-authority-data", cluster.certificate_auth_data),
-        ("client-certificate-data", user.client_cert_data),
-        ("client-key-data", user.client_key_data),
-    ):
-        _check_base64(field, data, source)
-    # If the authority is given both as data and as a file, kubectl prefers the data, but lightkube the file.
-    authority = None if cluster.certificate_auth_data else cluster.certificate_auth
-    trusted = msgspec.structs.replace(cluster, certificate_auth=authority)
-    files = [path for path in (authority, user.client_cert, user.client_key) if path]
-    try:
-        for path in files:
-            Path(path).read_bytes()
-        return verify_like_go(verify_cluster(trusted, user, Path))
-    except ssl.SSLError as error:
-        # lightkube's temporary files close with the frames that reference them.
-        traceback.clear_frames(error.__traceback__)
-        named = f" ({', '.join(files)})" if files else ""
-        raise ConfigError(
-            f"{source}: a certificate or key is not valid PEM, or they don't match{named}: {error}"
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot read {error.filename}: {error.strerror}") from error
-
-
-def _check_base64(field: str, data: str | None, source: str) -> None:
-    try:
-        base64.b64decode("".join((data or "").split()), validate=True)
-    except ValueError as error:
-        raise ConfigError(f"{source}: {field} is not base64: {error}") from None
-
-
 def _credentials(chosen: _Chosen) -> Credentials:
     user, whose = chosen.user, chosen.whose
     if user.token_file:
@@ -357,7 +314,7 @@ def _exec_plugin(plugin: Exec, cluster: _Cluster, whose: str) -> ExecPlugin:
             client_cert_data=base64.b64encode(certificate.encode()).decode(),
             client_key_data=base64.b64encode(key.encode()).decode(),
         )
-        return _tls(cluster, user, f"{whose}, from the plugin {plugin.command}")
+        return tls_context(cluster, user, f"{whose}, from the plugin {plugin.command}")
 
     return ExecPlugin(plugin, cluster=_cluster_info(cluster), with_certificate=with_certificate, where=whose)
 

@@ -10,13 +10,12 @@ one run. Its state and queue belong to the thread of its event loop. Several sch
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.core.api.older_versions import OLDER
@@ -37,13 +36,11 @@ from bayplan.core.framework.profile import Profile
 from bayplan.core.queue import QueueProfile, RetryTimes, SchedulingQueue
 from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.collector import Collector
+from bayplan.foundations.lazy import on_use
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
 from bayplan.running.client.list_watch import IDLE_SECONDS, ListWatch
 from bayplan.running.client.permissions import missing_permissions
-from bayplan.running.provisioning.desk import Desk
-from bayplan.running.recording.recorder import DecisionRecorder, RecordedScheduler
-from bayplan.running.recording.turns import RecordedExecutor, RecordedQueue
 from bayplan.running.service.background import start_background
 from bayplan.running.service.debugging.debugger import CacheDebugger
 from bayplan.running.service.fenced_client import FencedClient
@@ -61,6 +58,12 @@ from bayplan.running.service.tasks import first
 from bayplan.running.service.waiting_pods import AwaitedPod, AwaitedPods
 from bayplan.running.service.watch_failures import WatchFailures, report
 from bayplan.running.service.watchdog import Watchdog
+
+with on_use():
+    from bayplan.running.recording import recorder as recorders
+    from bayplan.running.recording import turns
+if TYPE_CHECKING:
+    from bayplan.running.provisioning.desk import Desk
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +110,7 @@ class Peers:
     extenders: Extenders | None = None
     leadership: Leadership | None = None
     events: Client | None = None
-    recorder: DecisionRecorder | None = None
+    recorder: recorders.DecisionRecorder | None = None
     provisioning: Desk | None = None
 
 
@@ -162,14 +165,16 @@ class Scheduler:
         )
         if provisioning is not None:
             provisioning.connect(runtime)
-        self._executor = Executor(runtime) if recorder is None else RecordedExecutor(recorder, runtime)
+        self._executor = Executor(runtime) if recorder is None else turns.RecordedExecutor(recorder, runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
         if provisioning is not None:
             self._attempts.lending = provisioning.lending
         if recorder is not None:
             requests = () if provisioning is None else (provisioning.recorded,)
-            recorder.records(RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation, *requests))
+            recorder.records(
+                recorders.RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation, *requests)
+            )
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)
@@ -190,7 +195,7 @@ class Scheduler:
     def _new_queue(self) -> SchedulingQueue:
         services, settings = self._services, self._settings
         any_event = () if self._extenders is None else (EXTENDER,)
-        make = SchedulingQueue if self._recorder is None else partial(RecordedQueue, self._recorder)
+        make = SchedulingQueue if self._recorder is None else partial(turns.RecordedQueue, self._recorder)
         return make(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
             services.state.nominations,
@@ -265,7 +270,7 @@ class Scheduler:
         scheduling loop has ended by itself.
         """
         if self._settings.freeze:
-            gc.disable()  # until the first synchronization: the collector would visit the growing cluster repeatedly
+            self._collector.pause()  # until the first synchronization: it would visit the growing cluster repeatedly
         self._stop = stop
         self.watchdog.start()
         self.reader.open()

@@ -16,9 +16,9 @@ from bayplan.answers.history.following import key_of
 from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.audit_files import AuditEvent, audit_files, events_in
 from bayplan.answers.history.sources.audit_log import AuditLog
-from bayplan.answers.history.sources.audit_objects import Document, listed, stored, version_of
+from bayplan.answers.history.sources.audit_objects import Document, listed, stored
 from bayplan.answers.history.sources.problems import Problems
-from bayplan.answers.history.sources.versions import KEPT
+from bayplan.answers.history.sources.versions import KEPT, version_of
 from bayplan.answers.history.writing import write_history
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import PRIORITY_CLASS, Kind

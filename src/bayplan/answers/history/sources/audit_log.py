@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from bayplan.answers.history.documents import mapping
 from bayplan.answers.history.following import TERMINATED, Following, HistoryChange, key_of, moment
 from bayplan.answers.history.recording import KINDS as RECORDED
 from bayplan.answers.history.sources.audit_files import AuditEvent
@@ -24,7 +25,6 @@ from bayplan.answers.history.sources.audit_objects import (
     is_removed,
     key_in,
     listed,
-    mapping,
     on_node,
     patched,
     sent,

@@ -11,8 +11,10 @@ from copy import deepcopy
 from datetime import datetime, timedelta
 from typing import Any
 
+from bayplan.answers.history.documents import mapping
 from bayplan.answers.history.following import TERMINATED
 from bayplan.answers.history.sources.audit_files import AuditEvent
+from bayplan.answers.history.sources.versions import version_of
 from bayplan.core.api.defaults import set_defaults
 from bayplan.core.api.kinds import NAMESPACE, POD, Kind
 from bayplan.core.api.patch import apply_json_patch, apply_strategic_patch
@@ -197,12 +199,6 @@ def is_older(obj: Document, known: Document) -> bool:
     return one is not None and other is not None and one < other
 
 
-def version_of(obj: Document) -> int | None:
-    """The resourceVersion as a number; None if there is none."""
-    version = mapping(obj, "metadata").get("resourceVersion")
-    return int(version) if isinstance(version, str) and version.isascii() and version.isdecimal() else None
-
-
 def _grace_of(metadata: Mapping[str, Any]) -> int:
     seconds = metadata.get("deletionGracePeriodSeconds")
     return seconds if isinstance(seconds, int) else 0
@@ -211,9 +207,3 @@ def _grace_of(metadata: Mapping[str, Any]) -> int:
 def uid_of(obj: Mapping[str, Any]) -> str:
     """The uid; "" if there is none."""
     return str(mapping(obj, "metadata").get("uid") or "")
-
-
-def mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    """A field that is an object; {} if it is missing, or anything else."""
-    value = obj.get(field)
-    return value if isinstance(value, dict) else {}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bayplan.answers.history.documents import mapping
 from bayplan.answers.history.sources.audit_files import AuditEvent
-from bayplan.answers.history.sources.audit_objects import Document, mapping
+from bayplan.answers.history.sources.audit_objects import Document
 from bayplan.core.api.labels import InvalidSelector, parse_field_selector, parse_label_selector
 
 _SELECTED = {

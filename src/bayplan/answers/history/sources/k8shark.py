@@ -19,7 +19,7 @@ import msgspec
 from bayplan.answers.history.following import TERMINATED, key_of, moment
 from bayplan.answers.history.format import HistoryError, HistoryManifest, import_pyarrow
 from bayplan.answers.history.sources.problems import Problems
-from bayplan.answers.history.sources.versions import KEPT, VersionedObjects
+from bayplan.answers.history.sources.versions import KEPT, VersionedObjects, version_of
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.foundations.bounded_files import Allowance, UnusableFileError, drained, is_dense, opened_zip, read_member
@@ -199,7 +199,7 @@ class _Versions:
             if isinstance(item, dict):
                 self._put(response, item)
         self._listed[scope] = response.time
-        version, listed = _version(response.body), {_key(item) for item in items if isinstance(item, dict)}
+        version, listed = version_of(response.body), {_key(item) for item in items if isinstance(item, dict)}
         for key in self._present.get(response.kind, set()) - listed:
             in_scope = not response.namespace or key.startswith(f"{response.namespace}/")
             if in_scope and (version is None or self._seen.get((response.kind, key), 0) <= version):
@@ -207,7 +207,7 @@ class _Versions:
                 self._objects.removed(response.kind, key, response.time)
 
     def _put(self, response: _Response, obj: dict[str, Any]) -> None:
-        kind, key, version = response.kind, _key(obj), _version(obj)
+        kind, key, version = response.kind, _key(obj), version_of(obj)
         if version is not None and version < self._seen.get((kind, key), 0):
             return
         self._seen[kind, key] = version or 0
@@ -233,7 +233,7 @@ class _Versions:
             self._objects.put(POD, pod, bound, response.where)
 
     def _gone(self, kind: Kind, obj: dict[str, Any], time: datetime) -> None:
-        key, version = _key(obj), _version(obj)
+        key, version = _key(obj), version_of(obj)
         if version is not None and version < self._seen.get((kind, key), 0):
             return
         self._seen[kind, key] = version or 0
@@ -256,10 +256,3 @@ def _bound(status: Mapping[str, Any]) -> datetime | None:
 def _key(obj: dict[str, Any]) -> str:
     metadata = obj.get("metadata")
     return key_of(obj) if isinstance(metadata, dict) and metadata.get("name") else ""
-
-
-def _version(obj: dict[str, Any]) -> int | None:
-    """The resourceVersion of an object or of a list; None if it has none that is a number."""
-    metadata = obj.get("metadata")
-    text = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    return int(text) if isinstance(text, str) and text.isdecimal() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +28,17 @@ def kept_kind(obj: Mapping[str, Any]) -> Kind | None:
     """The kind of an object; None if histories don't have it."""
     kind = kind_of(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
     return kind if kind is not None and (kind.group, kind.plural) in KEPT else None
+
+
+def version_of(obj: Mapping[str, Any]) -> int | None:
+    """The resourceVersion of an object or of a list as a number; None if it has none that is one."""
+    metadata = obj.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    return int(version) if isinstance(version, str) and _VERSION.fullmatch(version) else None
+
+
+_VERSION = re.compile("[0-9]{1,20}")
+"""A number of etcd, which has 64 bits."""
 
 
 class VersionedObjects:

@@ -3,10 +3,12 @@
     AskDrain(nodes=["node-3"], force=True).ask(insight)         # what `bayplan drain node-3 --force` shows
 
 A field is a parameter: its `Annotated` has its limits and its description (`Meta`), and how the command spells it
-(`Option`). `ask` calls the method of Insight that answers the question. `QUESTIONS` of `question_types.py` lists them.
+(`Option`). `ask` returns the answer; those that are public calls, too, ask the method of Insight.
 
-Imports no slow modules (see `question_parameters.py`): a question's answer is imported once it is asked.
+To add a question: a file here with its struct, and its line in `question_list.py`, of which the faces make the rest.
+Its answer is a dataclass that extends `Answer`, in that file or in one of `questions/`; `ask` resets the world first.
 
-Other packages use `balance`, `capacity`, `check`, `diff`, `doctor`, `drain`, `explain`, `fit`, `scale_up`, `shrink`,
-`upgrade_preview`, `usage`, `what_if`, `when`, `why_not`.
+Imports no slow modules (see `question_parameters.py`): what an answer is made with is imported once it is asked.
+
+Other packages use `capacity`, `upgrade_preview`, `what_if`, `when`.
 """

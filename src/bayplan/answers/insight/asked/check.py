@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.question_parameters import EXAMPLE, FILE, ObjectList, Option, Question, Spoken
+from bayplan.answers.insight.question_parameters import EXAMPLE, ManifestList, Option, Question, Spoken
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -34,14 +34,7 @@ class AskCheck(Question, frozen=True, kw_only=True):
     )
     example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "check fewer objects"
-    objects: Annotated[
-        ObjectList,
-        Option(
-            "-f",
-            file=FILE,
-            help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
-        ),
-    ]
+    objects: ManifestList
     fail_on: Annotated[
         Literal["error", "warning", "note"],
         Meta(description="From which level of findings on the check fails."),

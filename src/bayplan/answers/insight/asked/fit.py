@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from bayplan.answers.insight.answers import Progress, silent
-from bayplan.answers.insight.question_parameters import EXAMPLE, FILE, ObjectList, Option, Question, Spoken
+from bayplan.answers.insight.question_parameters import EXAMPLE, ManifestList, Question, Spoken
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -28,14 +28,7 @@ class AskFit(Question, frozen=True, kw_only=True):
     )
     example: ClassVar[Mapping[str, Any]] = {"objects": EXAMPLE}
     narrowing = "ask about fewer objects"
-    objects: Annotated[
-        ObjectList,
-        Option(
-            "-f",
-            file=FILE,
-            help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
-        ),
-    ]
+    objects: ManifestList
 
     def ask(self, insight: insight.Insight, progress: Progress = silent, shown: int = 20) -> fit.Fit:
         """Ask `Insight.fit`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,26 +13,28 @@ from rich.text import Text
 
 from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.answers.insight.checking import forms
+from bayplan.answers.insight.checking.fields import strategy_at
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects, by_level
 from bayplan.answers.insight.checking.mistakes import mistakes
 from bayplan.answers.insight.checking.placing import FIRST_OLD, Around, accepted, found_by_fit, with_nodes
+from bayplan.answers.insight.checking.queues import Queues
 from bayplan.answers.insight.checking.rollouts import restarted, tried
 from bayplan.answers.insight.checking.rules import ERROR, LEVELS
 from bayplan.answers.insight.json_values import fields_of
-from bayplan.answers.insight.limits import Limits
+from bayplan.answers.insight.limits import AdditionLimit, Limits
+from bayplan.answers.insight.manifests import Manifests
 from bayplan.answers.insight.owners import WORKLOADS, owned_by
 from bayplan.answers.insight.questions.edits import Changes
 from bayplan.answers.insight.questions.explain import Explanation
 from bayplan.answers.insight.questions.fit import Fit
-from bayplan.answers.insight.questions.upgrade_preview import UpgradePreview, next_version
+from bayplan.answers.insight.questions.upgrade_preview import next_version, schedulers, upgrade_preview
 from bayplan.answers.insight.questions.what_if import WhatIf
 from bayplan.answers.simulation.owners import workload_of
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.snapshot import Snapshot, flattened
 from bayplan.core.api.kinds import POD
-from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.config import ConfigurationError
+from bayplan.core.config import ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.core.versions import FeatureGates, gates_of, with_gangs
 
 _MOST_EXPLAINED = 5
@@ -47,6 +49,8 @@ class Asked(Protocol):
 
     world: World
     snapshot: Snapshot
+    configuration: KubeSchedulerConfiguration | None
+    plugins: Sequence[ExtraPlugin]
     gates: FeatureGates
     seed: int
     limits: Limits
@@ -65,11 +69,6 @@ class Asked(Protocol):
 
     def explain(self, pod: str, *, progress: Progress = ...) -> Explanation:
         """Return why a pod is pending."""
-
-    def upgrade_preview(
-        self, after: FeatureGates, matches: Callable[[PodInfo], bool] = ..., *, progress: Progress = ...
-    ) -> UpgradePreview:
-        """Return what another version decides otherwise about the pods with `matches`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +207,8 @@ class _Checking:
         created = after.snapshot
         after.move(with_nodes(created, self._fit))
         yield from found_by_fit(self._fit, self._given, self._around(changes), lambda owner: self._helped(after, owner))
+        self._progress("queues")
+        yield from Queues(created, self._given, lambda document: self._pods_of(after, document)).findings()
         self._progress("likely mistakes")
         yield from mistakes(after.world, after.snapshot, self._given)
         after.move(created)  # each try of a restart places the pods anew
@@ -223,6 +224,14 @@ class _Checking:
             return Around()
         return Around.of(self._asked.what_if(changes, progress=self._progress))
 
+    def _pods_of(self, after: Asked, document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """The pods that an object would have; none if the API server refuses one, which is a finding."""
+        room = AdditionLimit(after.limits, self._progress)
+        try:
+            return Manifests(after.snapshot, after.seed, room).expand([document]).pods
+        except QuestionError:
+            return ()
+
     def _restarts(self, after: Asked) -> Iterator[Finding]:
         """What the next rollouts would lead to, of workloads whose pods are all placed now."""
         self._progress("the next rollouts")
@@ -237,18 +246,24 @@ class _Checking:
             again = after.changed(Changes(objects=documents), progress=self._progress)
             for owner, rollout in found.stuck.items():
                 step = self._helped(again, owner) or FIRST_OLD
-                yield owner.finding("rollout-stuck", f"after the next change of its template, {rollout}", step)
+                message = f"after the next change of its template, {rollout}"
+                yield owner.finding("rollout-stuck", message, step, strategy_at(owner.kind))
         yield from found.uneven()
 
     def _upgrade(self, after: Asked) -> Iterator[Finding]:
-        """What the next version of Kubernetes would decide otherwise about the objects."""
+        """What the next version of Kubernetes would decide otherwise about the objects. `after`: isn't asked again."""
         if not self.next_version:
             return
         self._progress(f"Kubernetes {self.next_version}")
-        gates = with_gangs(gates_of(self.next_version))
+        both = (after.gates, with_gangs(gates_of(self.next_version)))
+        after.world.reset()
         try:
-            found = after.upgrade_preview(
-                gates, lambda pod: self._given.of_pod(pod.key) is not None, progress=self._progress
+            found = upgrade_preview(
+                after.snapshot,
+                schedulers(after.snapshot, after.configuration, after.plugins, both, after.seed, after.world),
+                both,
+                matches=lambda pod: self._given.of_pod(pod.key) is not None,
+                progress=self._progress,
             )
         except ConfigurationError as error:
             raise QuestionError("; ".join(str(error).splitlines())) from None

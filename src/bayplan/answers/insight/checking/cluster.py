@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from lightkube.models import core_v1, meta_v1
 
-from bayplan.answers.insight.checking.findings import Given, GivenObjects
+from bayplan.answers.insight.checking.fields import spec_of_pods_at
+from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
 from bayplan.answers.insight.owners import WORKLOADS
 from bayplan.answers.insight.questions.request_changes import template_of
 from bayplan.answers.simulation.world import World
@@ -31,6 +32,10 @@ class Template:
     given: Given
     labels: Mapping[str, str]
     spec: core_v1.PodSpec
+
+    def finding(self, rule: str, message: str, next_step: str, of: str) -> Finding:
+        """Return a finding about a field `of` the pods' spec, such as `containers[0]`."""
+        return self.given.finding(rule, message, next_step, f"{spec_of_pods_at(self.given.kind)}.{of}")
 
 
 class CheckedCluster:

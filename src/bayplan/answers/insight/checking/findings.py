@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from bayplan.answers.insight.checking.lines import FieldLines
 from bayplan.answers.insight.checking.rules import LEVELS, RULES
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.owners import WORKLOADS
@@ -17,7 +18,8 @@ from bayplan.foundations.manifest_files import PlacedDocument, file_and_line
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding of a rule. `object`: as in `deployment shop/web`. `file`, `line`: of its document; "" and 0 if unknown.
+    """A finding of a rule. `object`: as in `deployment shop/web`. `file`, `line`: of the field that it is about, or of
+    the object; "" and 0 if unknown.
 
     `next`: a command, or a change of the manifest, that is the next step.
     """
@@ -54,17 +56,25 @@ class Given:
     """What it is called, as in `deployment shop/web`."""
     file: str = ""
     line: int = 0
+    """Where its document begins."""
+    named: tuple[str, str] = ("", "")
+    """Its kind and its name, as they are written."""
+    lines: FieldLines = field(default_factory=FieldLines, repr=False, compare=False)
 
-    def finding(self, rule: str, message: str, next_step: str) -> Finding:
-        """Return a finding about it."""
-        return Finding(rule, self.title, message, next_step, self.file, self.line)
+    def finding(self, rule: str, message: str, next_step: str, of: str = "") -> Finding:
+        """Return a finding about it, or about one `of` its fields, such as `spec.replicas`."""
+        return Finding(rule, self.title, message, next_step, self.file, self.line_of(of))
+
+    def line_of(self, path: str) -> int:
+        """The line of a field, or of the object for ""."""
+        return self.lines.line(self.file, self.line, self.named, path) if self.file else self.line
 
 
 class GivenObjects:
     """The objects of the manifests, and which of them a pod belongs to."""
 
     def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
-        self.documents = list(documents)
+        self.documents, lines = list(documents), FieldLines()
         self.twice: list[tuple[Given, Given]] = []
         """Those that come more than once: the former and the latter, which counts."""
         self._known: dict[tuple[Kind, str], Given] = {}
@@ -83,11 +93,14 @@ class GivenObjects:
             file, line = file_and_line(where)
             before = self._known.get((kind, key))
             title = f"{kind.singular if kind.model else str(document['kind']).lower()} {key}"
-            given = self._known[kind, key] = self._by_document[id(document)] = Given(kind, key, title, file, line)
+            name = key.rpartition("/")[2]
+            given = Given(kind, key, title, file, line, (str(document["kind"]), name), lines)
+            self._known[kind, key] = self._by_document[id(document)] = given
             if before is not None:
                 self.twice.append((before, given))
-            self._names[str(document["kind"]), key.rpartition("/")[2]] = given
-            self._at[where or f"object {number}"] = self._titles[given.title] = given
+            self._names[given.named] = given
+            at = f"{where}: {' '.join(given.named)}" if where else f"object {number}"
+            self._at[at] = self._titles[given.title] = given
             if kind is not POD and (key not in self._makers or kind in WORKLOADS):
                 self._makers[key] = given
 
@@ -123,11 +136,9 @@ class GivenObjects:
                 return self._makers[key]
         return None
 
-    def refused(self, what: str) -> tuple[Given | None, str, int]:
-        """Return the object that a refusal names, and its file and line: it begins with the place or the number."""
-        where = what.rpartition(": ")[0]
-        given = self._at.get(where) or self._at.get(what.partition(" (")[0])
-        return (None, *file_and_line(where)) if given is None else (given, given.file, given.line)
+    def refused(self, what: str) -> Given | None:
+        """Return the object that a refusal names: it begins with the place or the number. None if it can't exist."""
+        return self._at.get(what) or self._at.get(what.partition(" (")[0])
 
 
 def by_level(findings: Iterable[Finding]) -> Sequence[Finding]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.answers.insight.answers import first_line, listed, plural
+from bayplan.answers.insight.checking.fields import replicas_at, spec_of_pods_at, strategy_at
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
+from bayplan.answers.insight.checking.lines import field_of
 from bayplan.answers.insight.questions.fit import REFUSED, Fit, PodFit
 from bayplan.answers.insight.questions.rolling_out import RolledOut
 from bayplan.answers.insight.questions.what_if import WhatIf
@@ -16,6 +18,7 @@ from bayplan.answers.simulation.results import Fate
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import POD
 from bayplan.core.expansion.expansion import Refused
+from bayplan.foundations.manifest_files import file_and_line
 
 Helped = Callable[[Given], str]
 """A change that lets the pending pods of an object be placed, as it was tried; "" if none was found."""
@@ -57,12 +60,13 @@ def found_by_fit(fit: Fit, given: GivenObjects, around: Around, helped: Helped) 
             "evicts",
             f"{plural(len(pods), 'pod')} would preempt {plural(len(victims), 'pod')}: {listed(victims)}{after}",
             "give it a lower priorityClassName, or add room first: bayplan scale-up -f shows how many nodes",
+            f"{spec_of_pods_at(owner.kind)}.priorityClassName",
         )
 
 
 def accepted(given: GivenObjects, fit: Fit) -> Iterator[Mapping[str, Any]]:
     """Yield the objects that the API server takes. Workloads whose pods it refuses have none."""
-    gone = {owner.title for each in fit.refused if (owner := given.refused(each.what)[0]) is not None}
+    gone = {owner.title for each in fit.refused if (owner := given.refused(each.what)) is not None}
     refused = {owner.title for pod in fit.pods if pod.outcome == REFUSED and (owner := given.of_pod(pod.pod))}
     for document in given.documents:
         owner = given.of_document(document)
@@ -87,10 +91,11 @@ def with_nodes(snapshot: Snapshot, fit: Fit) -> Snapshot:
 
 
 def _refused(refused: Refused, given: GivenObjects) -> Finding:
-    known, file, line = given.refused(refused.what)
-    name = refused.what.rpartition(": ")[2] if known is None else known.title
-    message = first_line(refused.message)
-    return Finding("refused", name, message, "correct the field that the message names", file, line)
+    message, known = first_line(refused.message), given.refused(refused.what)
+    if known is not None:
+        return known.finding("refused", message, _CORRECT, field_of(message))
+    where, _, name = refused.what.rpartition(": ")
+    return Finding("refused", name, message, _CORRECT, *file_and_line(where))
 
 
 def _not_decided(name: str, given: GivenObjects) -> Finding:
@@ -114,19 +119,22 @@ def _missing(owner: Given, pods: Sequence[PodFit], fit: Fit, around: Around, hel
     if refused:
         message = f"{plural(len(refused), 'pod')} would not be created: {first_line(refused[0].message)}"
         if _QUOTA in refused[0].message:
-            yield owner.finding("quota", message, "request less, run fewer replicas, or raise the quota that it names")
+            step = "request less, run fewer replicas, or raise the quota that it names"
+            yield owner.finding("quota", message, step, replicas_at(owner.kind))
         else:
-            yield owner.finding("refused", message, "correct the field that the message names")
+            yield owner.finding("refused", message, _CORRECT)
     pending = [pod for pod in pods if pod.outcome != REFUSED]
     if not pending:
         return
     if owner.title in around.stuck:
-        yield owner.finding("rollout-stuck", str(around.stuck[owner.title]), helped(owner) or FIRST_OLD)
+        step = helped(owner) or FIRST_OLD
+        yield owner.finding("rollout-stuck", str(around.stuck[owner.title]), step, strategy_at(owner.kind))
         return
     total = sum(pod.pod.startswith(f"{owner.key}-") or pod.pod == owner.key for pod in fit.pods)
     message = f"{len(pending)} of {plural(total, 'pod')} would stay pending: {pending[0].message}"
     yield owner.finding("pending", message, helped(owner) or _NODES)
 
 
+_CORRECT = "correct the field that the message names"
 FIRST_OLD = "let an old pod go before each new one comes: set maxSurge to 0 and maxUnavailable to 1"
 _NODES = "bayplan scale-up -f shows whether new nodes would help, and bayplan fit -f every pod"

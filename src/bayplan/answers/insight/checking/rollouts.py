@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Protocol
 
 from bayplan.answers.insight.answers import Progress
+from bayplan.answers.insight.checking.fields import spec_of_pods_at
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
 from bayplan.answers.insight.limits import AdditionLimit, Limits
 from bayplan.answers.insight.owners import owned_by
@@ -77,7 +78,8 @@ class Restarts:
             message = _uneven_text(worst)
             if len(found) < self.tries:
                 message += f"; that came of {len(found)} of {self.tries} tries, with old pods in other orders"
-            yield owner.finding("uneven-spread", message, _evenly(pod))
+            at = f"{spec_of_pods_at(owner.kind)}.topologySpreadConstraints{_number(pod, worst)}"
+            yield owner.finding("uneven-spread", message, _evenly(pod), at)
 
 
 def tried(
@@ -157,6 +159,14 @@ def _uneven_text(spread: PodsByDomain) -> str:
         f"after the next rollout, its pods are spread over {spread.topology_key} with a skew of {spread.skew}, and "
         f"maxSkew is {spread.max_skew}: {many[0]} has {many[1]}, {few[0]} has {few[1]}"
     )
+
+
+def _number(pod: PodInfo, spread: PodsByDomain) -> str:
+    """The index of a constraint among those of its pod; "" if none is known to be it."""
+    for number, each in enumerate(pod.spec.topologySpreadConstraints or ()):
+        if each.topologyKey == spread.topology_key:
+            return f"[{number}]"
+    return ""
 
 
 def _evenly(pod: PodInfo) -> str:

@@ -21,9 +21,15 @@ class FindingRule:
 RULES: Mapping[str, FindingRule] = {
     "refused": FindingRule(ERROR, "The API server would refuse an object."),
     "quota": FindingRule(ERROR, "A quota would keep pods from being created."),
+    "kueue-never-admits": FindingRule(
+        ERROR, "Kueue would never admit a workload: its queue isn't there, or its whole quota is too small."
+    ),
     "pending": FindingRule(ERROR, "Pods would stay pending."),
     "rollout-stuck": FindingRule(ERROR, "A rollout would never end."),
     "evicts": FindingRule(WARNING, "Pods would preempt pods that run."),
+    "kueue-waits": FindingRule(
+        WARNING, "Kueue would not admit a workload yet: its queue is stopped, or has too little free."
+    ),
     "given-twice": FindingRule(WARNING, "The manifests have an object twice, of which only the last one counts."),
     "not-decided": FindingRule(WARNING, "Only a controller knows the pods of an object, or where they go."),
     "uneven-spread": FindingRule(WARNING, "The next rollout would leave pods less evenly spread than they should be."),

@@ -8,6 +8,7 @@ from itertools import combinations
 from bayplan.answers.insight.checking.cluster import CheckedCluster, Template, as_selector, selector_of
 from bayplan.answers.insight.checking.findings import Finding
 from bayplan.answers.insight.owners import WORKLOADS
+from bayplan.core.api.field_errors import join
 from bayplan.core.api.kinds import JOB, NETWORK_POLICY, POD_DISRUPTION_BUDGET, SERVICE, Kind
 from bayplan.core.api.labels import LabelSelector
 from bayplan.core.api.selectors import RequiredNodeAffinity, selector_or_nothing
@@ -15,6 +16,7 @@ from bayplan.core.api.suggestions import did_you_mean
 
 _SELECTING: dict[Kind, str] = {SERVICE: "selector", POD_DISRUPTION_BUDGET: "selector", NETWORK_POLICY: "podSelector"}
 """The kinds that select pods, and the field by which they do."""
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MOST_WORKLOADS = 1_000
 """Of more workloads in a namespace, no pairs are compared."""
 
@@ -27,14 +29,15 @@ def selectors_without_pods(cluster: CheckedCluster) -> Iterator[Finding]:
             if selector is not None and not cluster.matches(selector, namespace):
                 hint = _similar(cluster, selector, namespace)
                 message = f"{field} {selector_text(selector)} matches no pods of namespace {namespace}{hint}"
-                yield given.finding("selector-matches-nothing", message, "select labels that the pod template has")
+                step = "select labels that the pod template has"
+                yield given.finding("selector-matches-nothing", message, step, f"spec.{field}")
 
 
 def affinities_without_pods(cluster: CheckedCluster) -> Iterator[Finding]:
     """Yield required pod affinities that match no pods, the pod itself included."""
     for template in cluster.templates:
         affinity = template.spec.affinity and template.spec.affinity.podAffinity
-        for term in (affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution) or ():
+        for number, term in enumerate((affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution) or ()):
             if term.namespaceSelector is not None:
                 continue
             selector = selector_or_nothing(term.labelSelector)
@@ -42,21 +45,23 @@ def affinities_without_pods(cluster: CheckedCluster) -> Iterator[Finding]:
             if not any(cluster.matches(selector, each) for each in namespaces):
                 hint = _similar(cluster, selector, namespaces[0])
                 message = f"its required podAffinity to {as_selector(term.labelSelector)} matches no pods{hint}"
-                yield template.given.finding(
-                    "affinity-matches-nothing", message, "select labels of pods that exist, or apply those pods first"
+                step = "select labels of pods that exist, or apply those pods first"
+                yield template.finding(
+                    "affinity-matches-nothing", message, step, f"affinity.podAffinity.{_REQUIRED}[{number}]"
                 )
 
 
 def spreads_without_themselves(cluster: CheckedCluster) -> Iterator[Finding]:
     """Yield spread constraints that don't count the pods that have them."""
     for template in cluster.templates:
-        for constraint in template.spec.topologySpreadConstraints or ():
+        for number, constraint in enumerate(template.spec.topologySpreadConstraints or ()):
             if not selector_or_nothing(constraint.labelSelector).matches(template.labels):
                 what = as_selector(constraint.labelSelector) or "nothing"
                 message = f"its spread over {constraint.topologyKey} counts {what}, which its own pods are not"
                 labels = ", ".join(f"{key}: {value}" for key, value in template.labels.items())
-                yield template.given.finding(
-                    "spread-misses-itself", message, f"let labelSelector match the template's labels ({labels})"
+                step = f"let labelSelector match the template's labels ({labels})"
+                yield template.finding(
+                    "spread-misses-itself", message, step, f"topologySpreadConstraints[{number}].labelSelector"
                 )
 
 
@@ -68,9 +73,8 @@ def labels_of_no_node(cluster: CheckedCluster) -> Iterator[Finding]:
             if value in known.get(key, ()):
                 continue
             hint = did_you_mean(value, known[key]) if key in known else did_you_mean(key, known)
-            yield template.given.finding(
-                "no-node-has-label", f"no node has the label {key}={value}{hint}", _label_step(known.get(key, ()))
-            )
+            message, step = f"no node has the label {key}={value}{hint}", _label_step(known.get(key, ()))
+            yield template.finding("no-node-has-label", message, step, join("nodeSelector", key))
         yield from _affinity_of_no_node(cluster, template)
 
 
@@ -79,7 +83,7 @@ def _affinity_of_no_node(cluster: CheckedCluster, template: Template) -> Iterato
     nodes = {name: node.metadata.labels or {} for name, node in cluster.nodes.items()}
     if selector is not None and nodes and not any(selector.matches(labels, name) for name, labels in nodes.items()):
         message = f"no node matches its required nodeAffinity: {selector}"
-        yield template.given.finding("no-node-has-label", message, _label_step(()))
+        yield template.finding("no-node-has-label", message, _label_step(()), f"affinity.nodeAffinity.{_REQUIRED}")
 
 
 def _label_step(values: Iterable[str]) -> str:
@@ -91,10 +95,11 @@ def tolerations_of_no_taint(cluster: CheckedCluster) -> Iterator[Finding]:
     """Yield tolerations of a taint that no node has, if nodes have one with a similar name."""
     taints = {taint.key for node in cluster.nodes.values() for taint in (node.spec and node.spec.taints) or ()}
     for template in cluster.templates:
-        for toleration in template.spec.tolerations or ():
+        for number, toleration in enumerate(template.spec.tolerations or ()):
             if toleration.key and toleration.key not in taints and (hint := did_you_mean(toleration.key, taints)):
                 message = f"no node has the taint {toleration.key} that it tolerates{hint}"
-                yield template.given.finding("tolerates-no-taint", message, "correct the key of the toleration")
+                step = "correct the key of the toleration"
+                yield template.finding("tolerates-no-taint", message, step, f"tolerations[{number}].key")
 
 
 def overlapping_selectors(cluster: CheckedCluster) -> Iterator[Finding]:
@@ -116,7 +121,8 @@ def overlapping_selectors(cluster: CheckedCluster) -> Iterator[Finding]:
             if given is not None and (selects.matches(others) or also.matches(labels)):
                 other = second if given.title == first else first
                 message = f"it and {other} select the same pods, so that their controllers and budgets mix them up"
-                yield given.finding("selectors-overlap", message, "give each a label of its own, as in app: NAME")
+                step = "give each a label of its own, as in app: NAME"
+                yield given.finding("selectors-overlap", message, step, "spec.selector")
 
 
 _SELECT_PODS = {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayplan.answers.insight.checking.cluster import CheckedCluster, Template, selector_of
+from bayplan.answers.insight.checking.fields import replicas_at
 from bayplan.answers.insight.checking.findings import Finding
 from bayplan.core.api import quantity
 from bayplan.core.api.kinds import (
@@ -38,7 +39,7 @@ def budgets_that_block(cluster: CheckedCluster) -> Iterator[Finding]:
                 f"{field} {spec.get(field)} lets none of its {number} pods be evicted, so that drains of nodes hang"
             )
             step = "allow one: maxUnavailable: 1" if number > 1 else "run two replicas, with maxUnavailable: 1"
-            yield given.finding("budget-blocks-drains", message, step)
+            yield given.finding("budget-blocks-drains", message, step, f"spec.{field}")
 
 
 def _allowed(spec: dict[str, Any], number: int) -> int:
@@ -62,7 +63,7 @@ def volumes_of_one_node(cluster: CheckedCluster) -> Iterator[Finding]:
         several = rollout.wanted(deployment) > 1
         surges = rollout.is_rolling_update(deployment) and rollout.max_surge(deployment) > 0
         namespace = template.given.key.partition("/")[0]
-        for volume in template.spec.volumes or ():
+        for number, volume in enumerate(template.spec.volumes or ()):
             name = volume.persistentVolumeClaim and volume.persistentVolumeClaim.claimName
             claim = cluster.snapshot.document(PERSISTENT_VOLUME_CLAIM, f"{namespace}/{name}") if name else None
             modes = set(((claim or {}).get("spec") or {}).get("accessModes") or ())
@@ -70,7 +71,7 @@ def volumes_of_one_node(cluster: CheckedCluster) -> Iterator[Finding]:
                 why = "its replicas" if several else "its old and its new pod"
                 message = f"claim {name} is {', '.join(sorted(modes))}, but {why} may be on two nodes at the same time"
                 step = "use a StatefulSet with volumeClaimTemplates" if several else "set strategy.type to Recreate"
-                yield template.given.finding("volume-of-one-node", message, step)
+                yield template.finding("volume-of-one-node", message, step, f"volumes[{number}]")
 
 
 def replicas_beside_autoscaler(cluster: CheckedCluster) -> Iterator[Finding]:
@@ -87,20 +88,22 @@ def replicas_beside_autoscaler(cluster: CheckedCluster) -> Iterator[Finding]:
         autoscaler = scaled.get((given.kind.kind, given.key))
         if autoscaler is not None:
             message = f"replicas is set, and so is horizontalpodautoscaler {autoscaler}: each apply undoes its scaling"
-            yield given.finding("replicas-beside-autoscaler", message, "leave replicas out of the manifest")
+            step = "leave replicas out of the manifest"
+            yield given.finding("replicas-beside-autoscaler", message, step, replicas_at(given.kind))
 
 
 def tiny_memory(cluster: CheckedCluster) -> Iterator[Finding]:
     """Yield amounts of memory that are too small to be meant."""
     for template in cluster.templates:
-        for name, container in _containers(template):
+        for at, container in _containers(template):
             for field in ("requests", "limits"):
                 text = (getattr(container.resources, field, None) or {}).get("memory")
                 if text is None or not 0 < quantity.parse(str(text)) < _LEAST_MEMORY * _NANOS:
                     continue
-                message = f"container {name} has {field}.memory {text}, which is less than 1 MiB"
+                message = f"container {container.name} has {field}.memory {text}, which is less than 1 MiB"
                 digits = "".join(each for each in str(text) if each.isdigit()) or "500"
-                yield template.given.finding("tiny-memory", message, f"write {digits}Mi if that is meant")
+                step = f"write {digits}Mi if that is meant"
+                yield template.finding("tiny-memory", message, step, f"{at}.resources.{field}.memory")
 
 
 def no_requests(cluster: CheckedCluster) -> Iterator[Finding]:
@@ -109,15 +112,20 @@ def no_requests(cluster: CheckedCluster) -> Iterator[Finding]:
     for template in cluster.templates:
         if template.given.key.partition("/")[0] in limited:
             continue
-        names = [name for name, container in _containers(template) if not _requests(container)]
-        if names:
-            message = f"{', '.join(names)} requests neither cpu nor memory: the scheduler takes any node to have room"
-            yield template.given.finding("no-requests", message, "set resources.requests of cpu and memory")
+        found = {at: each.name for at, each in _containers(template) if not _requests(each)}
+        if found:
+            names = ", ".join(found.values())
+            message = f"{names} requests neither cpu nor memory: the scheduler takes any node to have room"
+            yield template.finding(
+                "no-requests", message, "set resources.requests of cpu and memory", next(iter(found))
+            )
 
 
 def _containers(template: Template) -> Iterator[tuple[str, Any]]:
-    for container in (*(template.spec.initContainers or ()), *(template.spec.containers or ())):
-        yield container.name, container
+    """The containers of pods, each with its path in their spec."""
+    for field in ("initContainers", "containers"):
+        for number, container in enumerate(getattr(template.spec, field) or ()):
+            yield f"{field}[{number}]", container
 
 
 def _requests(container: Any) -> bool:

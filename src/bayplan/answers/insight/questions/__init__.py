@@ -6,8 +6,9 @@ No question knows a plugin by name: what a plugin can tell is a protocol of `bay
 `blockers.py` (what rejects), `changes.py` (what may help), `trying.py` (what does help).
 
 Other packages use `balance`, `blockers`, `capacity`, `change`, `comparing`, `diff`, `doctor`, `documents`, `drain`,
-`drain_rules`, `edits`, `explain`, `fit`, `freeing`, `further_trials`, `kueue`, `new_objects`, `node_groups`,
-`node_search`, `outcomes`, `pending`, `portable`, `raised_priority`, `recorded_events`, `rejected_nodes`,
-`request_changes`, `requests_trials`, `rolling_out`, `scale_up`, `scores`, `shrink`, `starts`, `suspended`, `targets`,
-`upgrade_preview`, `usage`, `utilization`, `what_if`, `when`, `when_pending`, `why_not`, `workload`.
+`drain_rules`, `edits`, `explain`, `fit`, `freeing`, `further_trials`, `gangs`, `kueue`, `kueue_objects`, `new_objects`,
+`node_groups`, `node_search`, `outcomes`, `pending`, `portable`, `quotas_of_kueue`, `raised_priority`,
+`recorded_events`, `rejected_nodes`, `request_changes`, `requests_trials`, `rolling_out`, `scale_up`, `scores`,
+`shrink`, `starts`, `suspended`, `targets`, `upgrade_preview`, `usage`, `utilization`, `what_if`, `when`,
+`when_pending`, `why_not`, `workload`.
 """

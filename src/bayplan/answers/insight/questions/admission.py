@@ -6,10 +6,9 @@ it get freed quota first, in Kueue's order. What other ClusterQueues would take 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bayplan.answers.insight.answers import Progress, Stopped
 from bayplan.answers.insight.durations import ExpectedRunTimes
@@ -17,11 +16,13 @@ from bayplan.answers.insight.questions.forecast import NEVER, drawn_share
 from bayplan.answers.insight.questions.kueue import UNREADABLE, owners_of_pod, place_in_queue, requested, why_workload
 from bayplan.answers.insight.questions.kueue_objects import KueueObjects, QueuedObject, is_true, name_of
 from bayplan.answers.insight.questions.quotas_of_kueue import (
+    ChangingQuotas,
     CohortCycleError,
     Document,
-    FlavorResource,
-    amount_of,
+    Usage,
+    WaitingWorkload,
     shown,
+    usage_of,
 )
 from bayplan.answers.insight.questions.starts import StartTimes
 from bayplan.answers.simulation.rehearsal import age_of
@@ -31,9 +32,6 @@ from bayplan.core.cluster.pod_info import PodInfo
 
 _RUNS = 39
 NOT_FORESEEN = StartTimes(None, None, None)
-Usage = Mapping[FlavorResource, int]
-_Wanted = tuple[str, Mapping[str, int]]
-"""A workload that waits, and what it requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,55 +145,6 @@ class _Held:
         return ", ".join(sorted({each.source for each in found if each is not None}))
 
 
-class _Quotas:
-    """The quotas of a ClusterQueue in one run, as workloads end and others are admitted."""
-
-    def __init__(self, objects: KueueObjects, queue: str) -> None:
-        node = objects.quota_tree(queue)
-        assert node is not None
-        self._node = node
-        self._queues = {each.name: each for each in node.root().all() if each.kind == node.kind}
-        spec = node.document.get("spec") or {}
-        self._strict = spec.get("queueingStrategy") == "StrictFIFO"
-        self._groups: list[Document] = list(spec.get("resourceGroups") or ())
-
-    def release(self, held: _Held) -> bool:
-        """End a workload. Returns whether it is one of this tree."""
-        node = self._queues.get(held.queue)
-        if node is not None:
-            node.taken.subtract(held.usage)
-        return node is not None
-
-    def admit(self, waiting: list[_Wanted], own: str) -> bool:
-        """Admit the first of those that wait, as far as there is quota, and drop them. Returns whether `own` is."""
-        for each in list(waiting):
-            usage = self._assigned(each[1])
-            if usage is not None:
-                if each[0] == own:
-                    return True
-                waiting.remove(each)
-                self._node.taken.update(usage)
-            elif self._strict:
-                return False
-        return False
-
-    def _assigned(self, wanted: Mapping[str, int]) -> dict[FlavorResource, int] | None:
-        """The first flavor of each resource group that has enough; None if a group has none."""
-        usage: dict[FlavorResource, int] = {}
-        for group in self._groups:
-            amounts = {name: wanted[name] for name in group.get("coveredResources") or () if name in wanted}
-            flavors = [each["name"] for each in group.get("flavors") or ()] if amounts else []
-            fits = (flavor for flavor in flavors if self._fits(flavor, amounts))
-            flavor = next(fits, None) if amounts else ""
-            if flavor is None:
-                return None
-            usage |= {(flavor, name): amount for name, amount in amounts.items()}
-        return usage
-
-    def _fits(self, flavor: str, amounts: Mapping[str, int]) -> bool:
-        return all(self._node.available((flavor, name))[0] >= amount for name, amount in amounts.items())
-
-
 class AdmissionForecast:
     """When the quota of a Workload that isn't admitted is free. `pods`: those of the cluster."""
 
@@ -207,7 +156,7 @@ class AdmissionForecast:
         self._queue = self._objects.waits_in(workload)
         self._held = list(self._held_by(pods)) if self._queue else []
         before = place_in_queue(self._objects, workload, self._queue) if self._queue else []
-        self._waiting: list[_Wanted] = [
+        self._waiting: list[WaitingWorkload] = [
             ("/".join(name_of(each)), requested(each.get("spec") or {})) for each in (*before, workload)
         ]
 
@@ -221,7 +170,7 @@ class AdmissionForecast:
             admission = (workload.get("status") or {}).get("admission") or {}
             if admission and is_true(workload, "QuotaReserved") and not is_true(workload, "Finished"):
                 key = "/".join(name_of(workload))
-                yield _Held(key, str(admission.get("clusterQueue")), _usage_of(admission), of[key])
+                yield _Held(key, str(admission.get("clusterQueue")), usage_of(admission), of[key])
 
     def ask(self, seed: int, runs: int | None, progress: Progress) -> Admission:
         """Return when its quota is free, from so many runs."""
@@ -245,7 +194,9 @@ class AdmissionForecast:
         return Admission(self._key, reasons, StartTimes.of(times), self._frees(needed), len(times), stopped)
 
     def _run(self, seed: int) -> tuple[float, list[tuple[float, _Held]]]:
-        quotas, waiting = _Quotas(self._objects, self._queue), list(self._waiting)
+        node = self._objects.quota_tree(self._queue)
+        assert node is not None
+        quotas, waiting = ChangingQuotas(node), list(self._waiting)
         if quotas.admit(waiting, self._key):
             return 0.0, []
         ends = sorted(
@@ -254,7 +205,7 @@ class AdmissionForecast:
         )
         ended: list[tuple[float, _Held]] = []
         for end, held in ends:
-            if not quotas.release(held):
+            if not quotas.release(held.queue, held.usage):
                 continue
             ended.append((end, held))
             if quotas.admit(waiting, self._key):
@@ -280,13 +231,3 @@ class AdmissionForecast:
             )
             for key, each in sorted(held.items(), key=lambda item: (-len(ends[item[0]]), min(ends[item[0]]), item[0]))
         )
-
-
-def _usage_of(admission: Mapping[str, Any]) -> Counter[FlavorResource]:
-    usage: Counter[FlavorResource] = Counter()
-    for assigned in admission.get("podSetAssignments") or ():
-        flavors = assigned.get("flavors") or {}
-        for name, amount in (assigned.get("resourceUsage") or {}).items():
-            if name in flavors:
-                usage[flavors[name], name] += amount_of(amount)
-    return usage

@@ -7,7 +7,7 @@ placed without an attempt each (`bayplan.answers.simulation.replicas`), on the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from bayplan.answers.simulation.replicas import Replicas
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.simulation import Simulation
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.snapshot import flattened
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.objects import Document, encode
 from bayplan.core.cluster.pod_info import PodInfo
@@ -311,7 +312,22 @@ def one_replica(document: Mapping[str, Any]) -> Document:
     return dict(document)
 
 
-def demand_of(expansion: Expansion, documents: Sequence[Document], ratio: int) -> Demand:
+def demands_of(
+    kinds: Sequence[Iterable[Mapping[str, Any]]],
+    ratio: Sequence[int],
+    expand: Callable[[Sequence[Document]], Expansion],
+) -> Sequence[Demand]:
+    """Return the demand for each kind of pods, in a ratio; by default, one of each. Raises QuestionError."""
+    if ratio and len(ratio) != len(kinds):
+        raise QuestionError(f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods")
+    demands = []
+    for number, objects in enumerate(kinds):
+        documents = [one_replica(document) for document in flattened(objects)]
+        demands.append(_demand_of(expand(documents), documents, ratio[number] if ratio else 1))
+    return demands
+
+
+def _demand_of(expansion: Expansion, documents: Sequence[Document], ratio: int) -> Demand:
     """Return the demand for copies of manifests, named after their first workload or pod. Raises QuestionError."""
     if not expansion.pods:
         raise QuestionError("the manifests have no pods; expected a pod or a workload")

@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
+from bayplan.answers.insight.answers import INTERRUPTED, Answer, Progress, listed, silent
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.nodes import no_node
 from bayplan.answers.insight.questions.blockers import LOOKED_AT, Blockers
@@ -26,6 +26,7 @@ from bayplan.answers.insight.questions.change import Attempt, Confirm, Help, tri
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.gangs import MissingMember, fewer_members, gang_of, ungating
 from bayplan.answers.insight.questions.notes import bypassing_notes, message_of, notes_of
+from bayplan.answers.insight.questions.preemption_trials import PreemptionTrial, preemption_trials, trials_shown
 from bayplan.answers.insight.questions.progress import chosen_already, progress_notes
 from bayplan.answers.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
 from bayplan.answers.insight.questions.rivals import tried_alone
@@ -40,9 +41,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.interface import ExplainPostFilter
 from bayplan.core.framework.near_names import near_name
 from bayplan.core.framework.profile import Point, implements
-from bayplan.core.framework.runner import explain_post_filters
 from bayplan.core.framework.status import PluginError
-from bayplan.core.framework.what_if import ProfileWhatIf
 from bayplan.core.scheduling import Decision, Unit
 
 
@@ -66,22 +65,6 @@ class Miss:
     def text(self) -> str:
         """The nodes and the blockers as one sentence."""
         return f"{listed(self.nodes)}: {'; '.join(self.blockers)}"
-
-
-@dataclass(frozen=True, slots=True)
-class PreemptionTrial:
-    """Nodes on which preemption was tried: how many pods could be evicted there, and what blocks without these."""
-
-    nodes: tuple[str, ...]
-    victims: int
-    remains: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The trial in one sentence."""
-        if not self.victims:
-            return "no pod of lower priority"
-        return f"without {plural(self.victims, 'pod')} of lower priority: {', '.join(self.remains)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +126,7 @@ class Explanation(Answer):
         if self.nearest:
             parts += [Text(), Text("nearest misses", style="bold"), _misses(self.nearest)]
         if self.preemption:
-            parts += [Text(), Text("preemption", style="bold"), _preemption(self.preemption)]
+            parts += [Text(), Text("preemption", style="bold"), trials_shown(self.preemption)]
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
             parts += [Padding(Text(each.text), (0, 0, 0, 2)) for each in self.help]
@@ -355,18 +338,6 @@ def decision_of(world: World, pod: PodInfo) -> Decision | None:
     return next((decision for decision in plan.decisions if decision.pod.uid == pod.uid), None)
 
 
-def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:
-    """Ask the plugins that tried to make room for a pod where they could not, and what still blocks the pod there."""
-    profile = world.profiles[pod.scheduler_name].for_pod(pod)
-    what_if = ProfileWhatIf(profile, world.state.nominations, world.rng)
-    found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
-    with world.trial():
-        for each in explain_post_filters(profile, decision.cycle, pod, decision.diagnosis, what_if):
-            found.setdefault((each.victims, each.remains), []).append(each.node)
-    trials = [PreemptionTrial(tuple(sorted(names)), victims, remains) for (victims, remains), names in found.items()]
-    return tuple(sorted(trials, key=lambda trial: (-len(trial.nodes), trial.victims, trial.remains)))
-
-
 def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[tuple[str, str], str]]:
     """Return the nearest nodes, together with those that are blocked by the same, and all texts by node and plugin.
 
@@ -396,7 +367,3 @@ def on_all_nodes(blockers: Blockers) -> str:
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:
     return Lines(*(Padding(Text(miss.text), (0, 0, 0, 2)) for miss in misses))
-
-
-def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:
-    return Lines(*(Padding(Text(f"{listed(trial.nodes)}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))

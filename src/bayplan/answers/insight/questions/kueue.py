@@ -32,6 +32,7 @@ from bayplan.core.cluster.pod_info import PodInfo
 
 _SHOWN = 3
 _READY = "Ready"
+_NANOS = 10**9
 
 
 UNREADABLE = (msgspec.MsgspecError, InvalidQuantity, AttributeError, TypeError, ValueError, KeyError, RecursionError)
@@ -82,7 +83,7 @@ class AdmissionCauses:
             queued = next((each for each in owners if each.queue), None)
             if queued is None or not self._objects.there:
                 return ""
-            problems = _queue_problems(self._objects, queued.namespace, queued.queue)
+            problems = queue_problems(self._objects, queued.namespace, queued.queue)
             return next(problems, "Kueue has made no workload for it")
         key = name_of(workload)
         if key not in self._known:
@@ -101,7 +102,7 @@ def _in_few_words(objects: KueueObjects, workload: Document) -> str:
         waits = [f"{each.get('name')} is {each.get('state')}" for each in _open_checks(workload)]
         return f"it has its quota; admission check {' and '.join(waits)}" if waits else "it has its quota"
     namespace, _ = name_of(workload)
-    if problem := next(_queue_problems(objects, namespace, spec.get("queueName") or ""), ""):
+    if problem := next(queue_problems(objects, namespace, spec.get("queueName") or ""), ""):
         return problem
     queue = objects.waits_in(workload)
     try:
@@ -125,7 +126,7 @@ def owners_of_pod(pod: PodInfo) -> list[QueuedObject]:
 def _without_workload(objects: KueueObjects, owner: QueuedObject) -> Iterator[str]:
     if objects.there:
         yield f"Kueue has made no workload for {owner.kind.lower()} {owner.namespace}/{owner.name}: does Kueue run?"
-        yield from _queue_problems(objects, owner.namespace, owner.queue)
+        yield from queue_problems(objects, owner.namespace, owner.queue)
 
 
 def why_workload(objects: KueueObjects, workload: Document) -> Iterator[str]:
@@ -139,7 +140,7 @@ def why_workload(objects: KueueObjects, workload: Document) -> Iterator[str]:
     if is_true(workload, "QuotaReserved"):
         yield from _checks(objects, workload)
         return
-    problems = list(_queue_problems(objects, namespace, spec.get("queueName") or ""))
+    problems = list(queue_problems(objects, namespace, spec.get("queueName") or ""))
     yield from problems
     queue = objects.cluster_queue_of(namespace, spec.get("queueName") or "")
     if queue is not None:
@@ -152,7 +153,8 @@ def why_workload(objects: KueueObjects, workload: Document) -> Iterator[str]:
         yield f"Kueue says of workload {namespace}/{name}: {said}"
 
 
-def _queue_problems(objects: KueueObjects, namespace: str, name: str) -> Iterator[str]:
+def queue_problems(objects: KueueObjects, namespace: str, name: str) -> Iterator[str]:
+    """Yield why nothing is admitted in a LocalQueue, whatever quota is free."""
     local = objects.named(kueue.LOCAL_QUEUES, name, namespace)
     if local is None:
         yield f"there is no localqueue {namespace}/{name}"
@@ -178,7 +180,7 @@ def _quota_problems(objects: KueueObjects, queue: str, wanted: Mapping[str, int]
         yield f"Kueue admits nothing in clusterqueue {queue}: {error}"
         return
     if node is not None:
-        yield from map(_lack_text, lacks(node, wanted))
+        yield from map(lack_text, lacks(node, wanted))
         yield from _fair_sharing(objects, node)
 
 
@@ -208,7 +210,8 @@ def _share_of(node: QuotaNode) -> int | None:
     return share if isinstance(share, int) else None
 
 
-def _lack_text(lack: Lack) -> str:
+def lack_text(lack: Lack) -> str:
+    """What a flavor lacks, for people."""
     text = (
         f"clusterqueue {lack.queue}, flavor {lack.flavor}: {lack.shown(lack.requested)} {lack.resource} requested, "
         f"{lack.shown(lack.free)} of the quota of {lack.shown(lack.nominal)} free"
@@ -268,9 +271,10 @@ def _open_checks(workload: Document) -> list[Document]:
 
 
 def requested(spec: Document) -> dict[str, int]:
-    """What all pods of a workload request, in billionths of units."""
-    total: dict[str, int] = {}
+    """What all pods of a workload request, in billionths of units. Each counts as one of the `pods`, too."""
+    total = {"pods": 0}
     for pod_set in spec.get("podSets") or ():
+        total["pods"] += _NANOS * (pod_set.get("count") or 0)
         template = pod_set.get("template") or {}
         pod = convert(Pod, {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}})
         for name, amount in requests.pod_requests(pod).items():

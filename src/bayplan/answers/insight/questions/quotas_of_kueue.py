@@ -16,6 +16,9 @@ from bayplan.core.api import quantity
 
 Document = Mapping[str, Any]
 FlavorResource = tuple[str, str]
+Usage = Mapping[FlavorResource, int]
+WaitingWorkload = tuple[str, Mapping[str, int]]
+"""The name of a workload that waits, and what it requests."""
 _QUEUE, _COHORT = "clusterqueue", "cohort"
 
 
@@ -156,6 +159,77 @@ def lacks(queue: QuotaNode, requested: Mapping[str, int]) -> Iterator[Lack]:
             found = [_lack(queue, (each["name"], resource), requested[resource]) for each in group.get("flavors") or ()]
             if all(each.missing > 0 for each in found):
                 yield from found
+
+
+def uncovered(queue: Document, requested: Mapping[str, int]) -> list[str]:
+    """The resources that are requested, and of which a ClusterQueue has no quota in any flavor."""
+    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+    covered = {resource for group in groups for resource in group.get("coveredResources") or ()}
+    return [name for name, amount in requested.items() if amount and name not in covered and name != "pods"]
+
+
+class ChangingQuotas:
+    """The quotas of a ClusterQueue, in its tree, as workloads end and others are admitted."""
+
+    def __init__(self, node: QuotaNode) -> None:
+        self._node = node
+        self._queues = {each.name: each for each in node.root().all() if each.kind == node.kind}
+        spec = node.document.get("spec") or {}
+        self._strict = spec.get("queueingStrategy") == "StrictFIFO"
+        self._groups: list[Document] = list(spec.get("resourceGroups") or ())
+
+    def release(self, queue: str, usage: Usage) -> bool:
+        """End a workload of a ClusterQueue. Returns whether that is one of this tree."""
+        node = self._queues.get(queue)
+        if node is not None:
+            node.taken.subtract(usage)
+        return node is not None
+
+    def take(self, queue: str, usage: Usage) -> None:
+        """Admit a workload of a ClusterQueue, if that is one of this tree."""
+        node = self._queues.get(queue)
+        if node is not None:
+            node.taken.update(usage)
+
+    def admit(self, waiting: list[WaitingWorkload], own: str) -> bool:
+        """Admit the first of those that wait, as far as there is quota, and drop them. Returns whether `own` is."""
+        for each in list(waiting):
+            usage = self.assigned(each[1])
+            if usage is not None:
+                if each[0] == own:
+                    return True
+                waiting.remove(each)
+                self._node.taken.update(usage)
+            elif self._strict:
+                return False
+        return False
+
+    def assigned(self, wanted: Mapping[str, int]) -> dict[FlavorResource, int] | None:
+        """The first flavor of each resource group that has enough; None if a group has none."""
+        usage: dict[FlavorResource, int] = {}
+        for group in self._groups:
+            amounts = {name: wanted[name] for name in group.get("coveredResources") or () if name in wanted}
+            flavors = [each["name"] for each in group.get("flavors") or ()] if amounts else []
+            fits = (flavor for flavor in flavors if self._fits(flavor, amounts))
+            flavor = next(fits, None) if amounts else ""
+            if flavor is None:
+                return None
+            usage |= {(flavor, name): amount for name, amount in amounts.items()}
+        return usage
+
+    def _fits(self, flavor: str, amounts: Mapping[str, int]) -> bool:
+        return all(self._node.available((flavor, name))[0] >= amount for name, amount in amounts.items())
+
+
+def usage_of(admission: Document) -> Counter[FlavorResource]:
+    """Return the quota that an admitted workload holds, by its status."""
+    usage: Counter[FlavorResource] = Counter()
+    for assigned in admission.get("podSetAssignments") or ():
+        flavors = assigned.get("flavors") or {}
+        for name, amount in (assigned.get("resourceUsage") or {}).items():
+            if name in flavors:
+                usage[flavors[name], name] += amount_of(amount)
+    return usage
 
 
 def _lack(queue: QuotaNode, of: FlavorResource, requested: int) -> Lack:

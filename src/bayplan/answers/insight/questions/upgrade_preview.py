@@ -30,7 +30,7 @@ from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import GATED_KINDS, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.core.api.volumes import claim_name, class_of_claim, full_name, volume_name
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.cluster.resizes import APPLIED_TO_PODS
+from bayplan.core.cluster.resizes import APPLIED_TO_PODS, may_be_read_otherwise
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.core.framework.calling import call
 from bayplan.core.framework.profile import Point, Profile
@@ -254,21 +254,40 @@ def schedulers(
     plugins: Sequence[ExtraPlugin],
     both: tuple[FeatureGates, FeatureGates],
     seed: int,
+    known: World | None = None,
 ) -> Callable[[FeatureGates], Scheduler]:
-    """Return the schedulers of some gates. Those that read pods in the same way share a world."""
+    """Return the schedulers of some gates. Those that read the pods of the snapshot in the same way share a world.
+
+    `known`: a world with the first gates that holds the snapshot, and whose state the schedulers may read from now on.
+    """
     worlds: dict[frozenset[str], World] = {}
 
     def profiles(world: World, gates: FeatureGates) -> Mapping[str, Profile]:
         return build_profiles(configuration or usual_configuration(plugins, gates), world.handle, plugins, gates)
 
-    def scheduler(gates: FeatureGates) -> Scheduler:
+    def read_by_both(world: World) -> World:
+        for each in both:  # so that the world has all kinds that either reads
+            profiles(world, each)
+        world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+        return world
+
+    def world_of(gates: FeatureGates) -> World:
         read = gates.on & APPLIED_TO_PODS
         if read not in worlds:
-            world = worlds[read] = World(configuration, plugins, gates, seed=seed)
-            for each in both:  # so that the world has all kinds that either reads
-                profiles(world, each)
-            world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
-        return worlds[read], profiles(worlds[read], gates)
+            first = next(iter(worlds.values()), None)
+            alike = first is not None and not any(map(may_be_read_otherwise, first.state.objects[POD].values()))
+            if first is not None and alike:
+                worlds[read] = first
+            else:
+                worlds[read] = read_by_both(World(configuration, plugins, gates, seed=seed))
+        return worlds[read]
+
+    def scheduler(gates: FeatureGates) -> Scheduler:
+        world = world_of(gates)
+        return world, profiles(world, gates)
+
+    if known is not None:
+        worlds[both[0].on & APPLIED_TO_PODS] = read_by_both(known)
 
     return scheduler
 

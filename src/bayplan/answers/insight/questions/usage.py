@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bayplan.answers.insight.answers import Answer
+from bayplan.answers.insight.answers import Answer, QuestionError
 from bayplan.answers.insight.json_values import as_json, fields_of
 from bayplan.answers.insight.questions.utilization import Usage, quantity_text, utilization
 from bayplan.answers.insight.tables import table
@@ -94,6 +94,14 @@ def _amount(resource: str, amount: int, total: int) -> str:
     if not amount:
         return "-"
     return quantity_text(resource, amount) + (f" ({amount / total:.0%})" if total else "")
+
+
+def groupings_of(by: Sequence[str]) -> Sequence[str]:
+    """Return the groupings that are asked for, each once; by default, all. Raises QuestionError for an unknown one."""
+    for grouping in by:
+        if grouping not in GROUPINGS:
+            raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
+    return tuple(dict.fromkeys(by)) or GROUPINGS
 
 
 def usage(world: World, pods: Iterable[PodInfo], by: Sequence[str] = GROUPINGS, shown: int = 20) -> Requests:

@@ -20,8 +20,9 @@ from bayplan.answers.insight.nodes import position_of
 from bayplan.answers.insight.questions.blockers import Blocker, Blockers
 from bayplan.answers.insight.questions.change import Confirm, Help, tried_help
 from bayplan.answers.insight.questions.documents import pending_copy
-from bayplan.answers.insight.questions.explain import decision_of, preemption_trials
+from bayplan.answers.insight.questions.explain import decision_of
 from bayplan.answers.insight.questions.gangs import gang_of
+from bayplan.answers.insight.questions.preemption_trials import preemption_trials
 from bayplan.answers.insight.questions.rivals import tried_alone
 from bayplan.answers.insight.questions.scores import ScoreTable, score_table
 from bayplan.answers.insight.questions.trying import what_would_help

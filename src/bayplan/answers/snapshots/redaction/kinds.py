@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bayplan.answers.snapshots.redaction.devices import DEVICE_FIELDS
 from bayplan.answers.snapshots.redaction.names import Names, Rule
 from bayplan.answers.snapshots.redaction.pods import (
     CLAIM_REFERENCES,
@@ -24,18 +25,13 @@ from bayplan.answers.snapshots.redaction.rules import (
     NODE_SELECTOR,
     SELECTOR,
     amounts,
-    attributes,
-    by_name,
-    by_resource,
     claim_name,
     claim_ref,
-    condition,
     constant,
+    custom,
     disk,
     each,
-    expression,
     fields,
-    keep,
     key,
     keyed,
     labels,
@@ -45,13 +41,11 @@ from bayplan.answers.snapshots.redaction.rules import (
     numbers,
     obj,
     quota,
-    request,
     resource,
     resource_name,
     verbatim,
     verbatims,
 )
-from bayplan.core.devices.claims import POD_GROUP_RESOURCE
 
 _WORKLOAD_SPEC = fields(
     "replicas minReadySeconds paused suspend strategy updateStrategy podManagementPolicy ordinals "
@@ -72,71 +66,6 @@ _PV_SPEC = fields(
     **DISKS,
 )
 _TOPOLOGY_TERM = fields(matchLabelExpressions=each(keyed))
-_CAPACITY = by_resource(keep)
-_SELECTORS = each(fields(cel=fields(expression=expression)))
-_EXACT = {
-    "deviceClassName": name("deviceclass"),
-    "selectors": _SELECTORS,
-    "allocationMode": keep,
-    "count": keep,
-    "adminAccess": keep,
-    "tolerations": each(keyed),
-    "capacity": fields(requests=_CAPACITY),
-    "derivedAttributes": each(fields(name=verbatim, expression=expression)),
-}
-_DEVICE_CLAIM = fields(
-    devices=fields(
-        requests=each(
-            fields(name=request, exactly=fields(**_EXACT), firstAvailable=each(fields(name=request, **_EXACT)))
-        ),
-        constraints=each(fields(requests=each(request), matchAttribute=verbatim, distinctAttribute=verbatim)),
-    )
-)
-_POOL = name("pool")
-_DEVICE_NAME = name("device")
-_SHARE = name("share")
-_ALLOCATION = fields(
-    "allocationTimestamp",
-    devices=fields(
-        results=each(
-            fields(
-                "adminAccess",
-                request=request,
-                driver=verbatim,
-                pool=_POOL,
-                device=_DEVICE_NAME,
-                consumedCapacity=_CAPACITY,
-                shareID=_SHARE,
-                tolerations=each(keyed),
-                bindingConditions=each(condition),
-                bindingFailureConditions=each(condition),
-            )
-        )
-    ),
-    nodeSelector=NODE_SELECTOR,
-)
-_COUNTERS = by_name("counter", fields("value"))
-_DEVICE = fields(
-    "allNodes allowMultipleAllocations bindsToNode",
-    name=_DEVICE_NAME,
-    attributes=attributes,
-    capacity=by_resource(keep),
-    consumesCounters=each(
-        fields(counterSet=name("counterset"), counters=_COUNTERS, compatibilityGroups=each(name("devicegroup")))
-    ),
-    taints=each(keyed),
-    nodeName=name("node"),
-    nodeSelector=NODE_SELECTOR,
-    bindingConditions=each(condition),
-    bindingFailureConditions=each(condition),
-    nodeAllocatableResourceMappings=by_resource(fields("allocationMultiplier", capacityKey=verbatim)),
-    nodeAllocatableResources=by_resource(
-        fields(
-            mapping=fields("capacityMultiplier deviceMultiplier", capacityKey=verbatim),
-            overhead=fields("perPod perContainer"),
-        )
-    ),
-)
 
 
 def _disrupted(value: Any, names: Names) -> Any:
@@ -146,14 +75,6 @@ def _disrupted(value: Any, names: Names) -> Any:
 def _budget_status(value: Any, names: Names) -> Any:
     kept = numbers(value, names)
     return kept and kept | (fields(disruptedPods=_disrupted)(value, names) or {})
-
-
-def _consumer(value: Any, names: Names) -> Any:
-    """A consumer of a claim: a pod, a PodGroup, or another object, which is as good as a pod that is gone."""
-    if isinstance(value, dict) and value.get("resource") == POD_GROUP_RESOURCE:
-        return fields(apiGroup=verbatim, resource=verbatim, name=name("podgroup"), uid=name("uid"))(value, names)
-    kept = fields(name=name("pod"), uid=name("uid"))(value, names)
-    return None if kept is None else {**kept, "resource": "pods" if value.get("resource") == "pods" else "others"}
 
 
 def _workload(domain: str) -> Rule:
@@ -273,46 +194,13 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         spec=fields(attacher=verbatim, nodeName=name("node"), source=fields(persistentVolumeName=name("pv"))),
         status=fields("attached"),
     ),
-    ("resource.k8s.io", "deviceclasses"): obj(
-        "deviceclass", spec=fields(selectors=_SELECTORS, extendedResourceName=verbatim)
-    ),
-    ("resource.k8s.io", "resourceclaims"): obj(
-        "resourceclaim",
-        spec=_DEVICE_CLAIM,
-        status=fields(
-            allocation=_ALLOCATION,
-            reservedFor=each(_consumer),
-            devices=each(
-                fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME, shareID=_SHARE, conditions=CONDITIONS)
-            ),
-        ),
-    ),
-    ("resource.k8s.io", "resourceclaimtemplates"): obj(
-        "resourceclaimtemplate", spec=fields(metadata=fields(labels=labels), spec=_DEVICE_CLAIM)
-    ),
-    ("resource.k8s.io", "resourceslices"): obj(
-        "resourceslice",
-        spec=fields(
-            "allNodes perDeviceNodeSelection",
-            driver=verbatim,
-            pool=fields("generation resourceSliceCount", name=_POOL),
-            nodeName=name("node"),
-            nodeSelector=NODE_SELECTOR,
-            sharedCounters=each(fields(name=name("counterset"), counters=_COUNTERS)),
-            devices=each(_DEVICE),
-        ),
-    ),
-    ("resource.k8s.io", "devicetaintrules"): obj(
-        "devicetaintrule",
-        spec=fields(taint=keyed, deviceSelector=fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME)),
-    ),
+    **DEVICE_FIELDS,
     ("coordination.k8s.io", "leases"): obj(
         "lease", spec=fields("leaseDurationSeconds renewTime", holderIdentity=name("holder"))
     ),
-    ("scheduling.k8s.io", "podgroups"): obj(
+    ("scheduling.k8s.io", "podgroups"): custom(
         "podgroup",
-        apiVersion=verbatim,
-        kind=constant("PodGroup"),
+        "PodGroup",
         spec=fields(
             "schedulingPolicy disruptionMode priority preemptionPolicy",
             **_OF_GROUPS,
@@ -320,31 +208,27 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         ),
         status=fields(conditions=CONDITIONS, resourceClaimStatuses=CLAIM_STATUSES),
     ),
-    ("scheduling.k8s.io", "compositepodgroups"): obj(
+    ("scheduling.k8s.io", "compositepodgroups"): custom(
         "compositepodgroup",
-        apiVersion=verbatim,
-        kind=constant("CompositePodGroup"),
+        "CompositePodGroup",
         spec=fields("schedulingPolicy disruptionMode priority preemptionPolicy", **_OF_GROUPS),
         status=fields(conditions=CONDITIONS),
     ),
-    ("scheduling.x-k8s.io", "podgroups"): obj(
+    ("scheduling.x-k8s.io", "podgroups"): custom(
         "podgroup",
-        apiVersion=verbatim,
-        kind=constant("PodGroup"),
+        "PodGroup",
         spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
         status=fields("phase scheduled running succeeded failed"),
     ),
-    ("scheduling.x-k8s.io", "elasticquotas"): obj(
+    ("scheduling.x-k8s.io", "elasticquotas"): custom(
         "elasticquota",
-        apiVersion=verbatim,
-        kind=constant("ElasticQuota"),
+        "ElasticQuota",
         spec=fields(min=amounts, max=amounts),
         status=fields(used=amounts),
     ),
-    ("kueue.x-k8s.io", "workloads"): obj(
+    ("kueue.x-k8s.io", "workloads"): custom(
         "workload",
-        apiVersion=verbatim,
-        kind=constant("Workload"),
+        "Workload",
         spec=fields(
             "active priority",
             queueName=name("localqueue"),
@@ -366,16 +250,14 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
             admissionChecks=each(fields("state", name=name("admissioncheck"))),
         ),
     ),
-    ("kueue.x-k8s.io", "localqueues"): obj(
+    ("kueue.x-k8s.io", "localqueues"): custom(
         "localqueue",
-        apiVersion=verbatim,
-        kind=constant("LocalQueue"),
+        "LocalQueue",
         spec=fields("stopPolicy", clusterQueue=name("clusterqueue")),
     ),
-    ("kueue.x-k8s.io", "clusterqueues"): obj(
+    ("kueue.x-k8s.io", "clusterqueues"): custom(
         "clusterqueue",
-        apiVersion=verbatim,
-        kind=constant("ClusterQueue"),
+        "ClusterQueue",
         spec=fields(
             "stopPolicy queueingStrategy",
             cohort=name("cohort"),
@@ -391,13 +273,10 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
             fairSharing=fields("weightedShare"),
         ),
     ),
-    ("kueue.x-k8s.io", "resourceflavors"): obj(
-        "resourceflavor", apiVersion=verbatim, kind=constant("ResourceFlavor"), spec=fields(nodeLabels=labels)
-    ),
-    ("kueue.x-k8s.io", "cohorts"): obj(
+    ("kueue.x-k8s.io", "resourceflavors"): custom("resourceflavor", "ResourceFlavor", spec=fields(nodeLabels=labels)),
+    ("kueue.x-k8s.io", "cohorts"): custom(
         "cohort",
-        apiVersion=verbatim,
-        kind=constant("Cohort"),
+        "Cohort",
         spec=fields(
             parent=name("cohort"),
             parentName=name("cohort"),
@@ -406,15 +285,14 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         ),
         status=fields(fairSharing=fields("weightedShare")),
     ),
-    ("kueue.x-k8s.io", "admissionchecks"): obj(
-        "admissioncheck", apiVersion=verbatim, kind=constant("AdmissionCheck"), status=fields(conditions=CONDITIONS)
+    ("kueue.x-k8s.io", "admissionchecks"): custom(
+        "admissioncheck", "AdmissionCheck", status=fields(conditions=CONDITIONS)
     ),
     ("", "podtemplates"): obj("podtemplate", template=TEMPLATE),
     # Where room is held is in the pods of the snapshot.
-    ("autoscaling.x-k8s.io", "provisioningrequests"): obj(
+    ("autoscaling.x-k8s.io", "provisioningrequests"): custom(
         "provisioningrequest",
-        apiVersion=verbatim,
-        kind=constant("ProvisioningRequest"),
+        "ProvisioningRequest",
         spec=fields(
             provisioningClassName=name("provisioningclass"),
             podSets=each(fields("count", podTemplateRef=fields(name=name("podtemplate")))),

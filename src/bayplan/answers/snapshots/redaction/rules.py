@@ -315,6 +315,11 @@ def obj(domain: str, kept: str = "", /, named: Rule | None = None, **rules: Rule
     return fields(kept, metadata=metadata(named or name(domain)), **rules)
 
 
+def custom(domain: str, kind: str, /, **rules: Rule) -> Rule:
+    """A rule for custom resources of a kind, which say what they are."""
+    return obj(domain, apiVersion=verbatim, kind=constant(kind), **rules)
+
+
 def claim_name(value: Any, names: Names) -> Any:
     """The name of a claim in the namespace of the object."""
     return names.claim(names.namespace, value) if isinstance(value, str) else None

@@ -6,6 +6,7 @@ service evicts the victims.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -117,6 +118,22 @@ class DefaultPreemption(Plugin):
         found = f"found a potential placement for pod on node {best.node_name}, preempting {len(best.victims)} victims"
         reasons = (_reported(found),) if self._tells_victims else ()
         return PostFilterResult(Status(Code.SUCCESS, reasons), best.node_name, best.victims)
+
+    def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
+        """Whether no node has a pod that might be evicted, as for all pods of the lowest priority."""
+        verdicts = diagnosis.verdicts
+        if verdicts is None or diagnosis.absent is not None or pod.nominated_node_name:
+            return False
+        if self._has_groups or self.victim_policy(pod) is not None:
+            return False
+        if pod.spec.preemptionPolicy == "Never":
+            return True
+        if np.count_nonzero(self._handle.nodes.table.lowest_priority < pod.priority):
+            return False
+        number = sum(number for status, number in verdicts.counts() if status.code is Code.UNSCHEDULABLE)
+        if number:
+            rng.randrange(number)
+        return True
 
     def explain_post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf

@@ -5,6 +5,7 @@ higher. Reserve allocates the claims, and PreBind writes the allocations.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -250,6 +251,10 @@ class DynamicResources(OnlyPlaces):
             return PostFilterResult(Status.error("not found"))
         state: PodDevices | None = cycle.data[self.name]
         return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
+
+    def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
+        """Whether the pod has no claims."""
+        return not has_claims(pod) and not self._backs_any(pod)
 
     def explain_post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bayplan.benchmarking.measurement import percentile
 from bayplan.faces.cli.demo.pod_watcher import PodWatcher
 
 CRON_JOBS = ("report", "cleanup", "backup")
@@ -66,16 +66,9 @@ class Figures:
             bound=len(seen.placed),
             pending=[(pod.key, reason) for pod, reason in seen.pending()],
             decisions_per_second=decisions_per_second,
-            p50=percentile(latencies, 50),
-            p99=percentile(latencies, 99),
+            p50=percentile(latencies or [0.0], 50),
+            p99=percentile(latencies or [0.0], 99),
         )
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """The nearest-rank percentile of the values; 0 if there are none."""
-    if not values:
-        return 0.0
-    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def _nodes(seen: PodWatcher, workload: str) -> set[str]:

@@ -2,6 +2,6 @@
 
 That of a question is made of its struct (`question_command.py`), unless it does more than to ask one.
 
-Other packages use `answering`, `cluster_options`, `files`, `follow_options`, `given_manifests`, `messages`, `moments`,
-`progress`, `question_command`, `question_options`.
+Other packages use `answering`, `cluster_options`, `files`, `follow_options`, `given_manifests`, `given_scheduler`,
+`messages`, `moments`, `progress`, `question_command`, `question_options`.
 """

@@ -23,17 +23,16 @@ from bayplan.faces.cli.insight.cluster_options import (
     Command,
     SourceOptions,
     moment_of,
-    read_scheduler,
-    read_version,
     source_of,
-    with_names,
     with_options,
 )
+from bayplan.faces.cli.insight.given_scheduler import read_scheduler, read_version, with_names
 from bayplan.faces.cli.insight.messages import errors_reported, fail
 from bayplan.faces.cli.shared_options import memory_option
 from bayplan.foundations.lazy import on_use
 
 with on_use():
+    from bayplan import insight
     from bayplan.answers.backtest import errors
     from bayplan.answers.backtest import settings as scheduler_settings
     from bayplan.answers.replay import policies
@@ -42,6 +41,7 @@ with on_use():
 
 
 if TYPE_CHECKING:
+    from bayplan.answers.insight.insight import Insight
     from bayplan.answers.replay.policies import Policy
     from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.core.versions import FeatureGates
@@ -77,6 +77,10 @@ class Followed:
     """What the user names with `--plugin`."""
     memory: int = 0
     """The most MiB that a server with plugins of the user takes beyond what it has at its start."""
+
+    def insight(self) -> Insight:
+        """An Insight with the scheduler, and no cluster yet."""
+        return insight.Insight(insight.Snapshot(), self.configuration, self.plugins, seed=self.seed, gates=self.gates)
 
 
 def follow_options(command: Command) -> Command:

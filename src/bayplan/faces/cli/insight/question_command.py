@@ -16,8 +16,6 @@ from msgspec.structs import FieldInfo, fields
 
 from bayplan.answers.insight.question_parameters import (
     FILE,
-    PRICES,
-    RECOMMENDATIONS,
     Option,
     Question,
     Spoken,
@@ -43,15 +41,17 @@ def question_command(question: type[Question]) -> click.Command:
         if spoken.unselected and asked.selector is not None:
             raise click.UsageError(spoken.unselected)
         places = [_place(each, spoken) for each in saved]
-        question_asked = _asked(question, spoken, asked, given)
-        answer(asked, question_asked.ask, doing=spoken.doing, yes=yes, saved=places)
+        found = question_given(question, asked, given)
+        if not found.complete:
+            raise click.UsageError(spoken.expected)
+        answer(asked, found.ask, doing=spoken.doing, yes=yes, saved=places)
 
-    found: Command = cluster_options(command, spoken.forms) if spoken.decides else state_options(command)
+    made: Command = cluster_options(command, spoken.forms) if spoken.decides else state_options(command)
     if spoken.forms:
-        found = _save_option(found)
+        made = _save_option(made)
     if spoken.adds:
-        found = yes_option(found)
-    return click.command(question.name, help=spoken.help)(question_options(question)(found))
+        made = yes_option(made)
+    return click.command(question.name, help=spoken.help)(question_options(question)(made))
 
 
 _save_option = click.option(
@@ -72,8 +72,8 @@ def _place(text: str, spoken: Spoken) -> tuple[str, str]:
     return output, file
 
 
-def _asked(question: type[Question], spoken: Spoken, asked: AskedCluster, given: Mapping[str, Any]) -> Question:
-    """The question with what the user gave, read from files where the options name some."""
+def question_given(question: type[Question], asked: AskedCluster, given: Mapping[str, Any]) -> Question:
+    """Return a question with what the user gave, read from files where the options name some."""
     values = {}
     for parameter, option in options_of(question):
         value = given.get(parameter.name)
@@ -83,10 +83,7 @@ def _asked(question: type[Question], spoken: Spoken, asked: AskedCluster, given:
             values[parameter.name] = _value(parameter, option, asked, value)
         elif option.file == FILE and default_of(parameter) is NODEFAULT:
             raise click.UsageError("expected manifests: files or folders, or -f PATH")
-    found = question(**_shared(question, asked), **values)
-    if not found.complete:
-        raise click.UsageError(spoken.expected)
-    return found
+    return question(**_shared(question, asked), **values)
 
 
 def _shared(question: type[Question], asked: AskedCluster) -> dict[str, Any]:
@@ -106,10 +103,8 @@ def _value(parameter: FieldInfo, option: Option, asked: AskedCluster, given: Any
         if default_of(parameter) is NODEFAULT and asked.source.path is not None:
             given_manifests.warn_of_lacking_kinds(asked, documents)
         return documents
-    if option.file == PRICES:
-        return files.dollars_in(given)
-    if option.file == RECOMMENDATIONS:
-        return files.recommendations_in(given)
+    if option.file:
+        return files.READERS[option.file](given)
     if option.pod:
         return explain.pod_key(asked, given)
     return list(given) if isinstance(given, tuple) else given

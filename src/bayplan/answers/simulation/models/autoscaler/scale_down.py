@@ -17,7 +17,7 @@ from bayplan.answers.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.answers.simulation.models.autoscaler.rules import Rules
 from bayplan.answers.simulation.models.autoscaler.trials import Trials, cordoned
 from bayplan.answers.simulation.models.budgets import BudgetController
-from bayplan.answers.simulation.owners import belongs_to, owners_of
+from bayplan.answers.simulation.owners import belongs_to, owner_kind
 from bayplan.answers.simulation.timeline import Timeline
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.requests import CPU, MEMORY
@@ -146,7 +146,7 @@ class ScaleDown:
             return True
         if not self._rules.careful or annotations.get(_MAY_GO[0]) == _MAY_GO[1]:
             return False
-        if not _owner(pod):
+        if not owner_kind(pod):
             return True
         if pod.namespace == "kube-system" and not self._budgets.cover(pod):
             return True
@@ -183,7 +183,3 @@ class ScaleDown:
             for pod in pods:
                 if not pod.terminating and self._budgets.allow(pod):
                     timeline.evict(pod, DepartureReason.DRAINED)
-
-
-def _owner(pod: PodInfo) -> str:
-    return next((kind for kind, _ in owners_of(pod)), "")
