@@ -3,15 +3,18 @@
 
     benchmarks/numa_zones.py                 # 5,000 nodes with 2 zones, 2,000 pods of 4 kinds
 
-Pods are decided and assumed one after the other, as by the scheduler. `told`: after each placement, the API server
-reports a newer topology of the node. All times are CPU times.
+Pods are decided and assumed one after the other, as by the scheduler, in turns with pods of a profile without the
+plugin, so that a slow moment of the machine counts for both. `told`: after each placement, the API server reports a
+newer topology of the node. All times are CPU times.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from bayplan.answers.simulation.handle import OfflineHandle
@@ -24,11 +27,13 @@ from bayplan.core.framework.interface import CycleState
 from bayplan.core.framework.profile import Point
 from bayplan.core.scheduling import decide
 from bayplan.core.sharing import Sharing
+from bayplan.foundations.heap import keep_heap
 from bayplan.testing import make_node, make_pod
 
 NAME = "NodeResourceTopologyMatch"
 TOPOLOGIES = "noderesourcetopologies.v1alpha2.topology.node.k8s.io"
 KIND = custom_kind(TOPOLOGIES)
+TURN = 100
 SIZES = ("1", "2", "500m", "4")
 
 
@@ -39,8 +44,7 @@ def main() -> None:
     parser.add_argument("--zones", type=int, default=2)
     parser.add_argument("--pods", type=int, default=2000)
     asked = parser.parse_args()
-    plain = measure(asked, None)
-    print(f"{'without the plugin':<44} {plain:8.0f} pods/s")
+    keep_heap()
     over = {"cacheResyncPeriodSeconds": 5}
     for name, args, told, scope in (
         ("Passthrough, pod scope", {}, False, "SingleNUMANodePodLevel"),
@@ -50,35 +54,55 @@ def main() -> None:
         ("OverReserve, told", over, True, "SingleNUMANodePodLevel"),
         ("LeastNUMANodes", {"scoringStrategy": {"type": "LeastNUMANodes"}}, False, "BestEffortPodLevel"),
     ):
-        speed = measure(asked, args, told=told, policy=scope)
-        print(f"{name:<44} {speed:8.0f} pods/s  {speed / plain:5.2f}")
+        plain = Measured(asked, None, policy=scope)
+        with_plugin = Measured(asked, args, told=told, policy=scope)
+        gc.collect()
+        gc.freeze()
+        for begin in range(-TURN, asked.pods, TURN):
+            for each in (plain, with_plugin):
+                each.place(range(begin, begin + TURN))
+                if begin < 0:  # the first turn fills columns
+                    each.seconds = 0.0
+        gc.unfreeze()
+        rate, of = asked.pods / with_plugin.seconds, asked.pods / plain.seconds
+        print(f"{name:<30} {rate:8,.0f} pods/s of {of:8,.0f}  {rate / of:5.2f}", flush=True)
 
 
-def measure(asked: argparse.Namespace, args: dict[str, Any] | None, *, told: bool = False, policy: str = "") -> float:
-    """Return the pods per second of CPU time."""
-    state = ClusterState()
-    for number in range(asked.nodes):
-        state.set_node(make_node(f"node-{number}", cpu="64", memory="256Gi"))
-        state.objects[KIND].set(f"node-{number}", topology(f"node-{number}", asked.zones, policy))
-    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    plugins = {"multiPoint": {"enabled": [{"name": NAME}]}} if args is not None else {}
-    profile_of = {"plugins": plugins, "pluginConfig": [{"name": NAME, "args": args}] if args is not None else []}
-    profile = build_profile(
-        parse_configuration({**document, "profiles": [profile_of]}).profiles[0], OfflineHandle(state)
-    )
-    start, rng = Sharing(profile).start, random.Random(0)
-    reserving = [plugin for plugin in profile.at(Point.RESERVE) if plugin.name == NAME]
-    pods = [pod(f"p{number}", SIZES[number // 8 % len(SIZES)]) for number in range(asked.pods)]
-    began = time.process_time()
-    for each in pods:
-        decision = decide(profile, state, each, rng, start=start)
-        assert decision.node, decision.message
-        state.assume(each, decision.node)
-        for plugin in reserving:
-            plugin.reserve(CycleState(), each, decision.node)
-        if told:
-            state.objects[KIND].set(decision.node, topology(decision.node, asked.zones, policy, left="31"))
-    return asked.pods / (time.process_time() - began)
+class Measured:
+    """A cluster with a profile. `seconds`: of CPU that its pods took."""
+
+    def __init__(
+        self, asked: argparse.Namespace, args: dict[str, Any] | None, *, told: bool = False, policy: str = ""
+    ) -> None:
+        self._state = state = ClusterState()
+        self._zones, self._policy, self._told = asked.zones, policy, told
+        for number in range(asked.nodes):
+            state.set_node(make_node(f"node-{number}", cpu="64", memory="256Gi"))
+            state.objects[KIND].set(f"node-{number}", topology(f"node-{number}", asked.zones, policy))
+        document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        plugins = {"multiPoint": {"enabled": [{"name": NAME}]}} if args is not None else {}
+        profile_of = {"plugins": plugins, "pluginConfig": [{"name": NAME, "args": args}] if args is not None else []}
+        self._profile = build_profile(
+            parse_configuration({**document, "profiles": [profile_of]}).profiles[0], OfflineHandle(state)
+        )
+        self._start, self._random = Sharing(self._profile).start, random.Random(0)
+        self._reserving = [plugin for plugin in self._profile.at(Point.RESERVE) if plugin.name == NAME]
+        self.seconds = 0.0
+
+    def place(self, numbers: Iterable[int]) -> None:
+        """Decide and assume pods."""
+        pods = [pod(f"p{number}", SIZES[number // 8 % len(SIZES)]) for number in numbers]
+        began = time.process_time()
+        for each in pods:
+            decision = decide(self._profile, self._state, each, self._random, start=self._start)
+            assert decision.node, decision.message
+            self._state.assume(each, decision.node)
+            for plugin in self._reserving:
+                plugin.reserve(CycleState(), each, decision.node)
+            if self._told:
+                newer = topology(decision.node, self._zones, self._policy, left="31")
+                self._state.objects[KIND].set(decision.node, newer)
+        self.seconds += time.process_time() - began
 
 
 def topology(name: str, zones: int, policy: str, left: str = "32") -> CustomObject:

@@ -14,15 +14,22 @@ from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
-from bayplan.core.cluster.node_columns import NodeColumn, NodeColumns, pods_with, pods_with_at
+from bayplan.core.cluster.node_columns import (
+    NodeColumn,
+    NodeColumns,
+    pods_with,
+    pods_with_at,
+    pods_with_version,
+)
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.nominations import Nominations
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_groups import Members, PodsByGroup
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
+from bayplan.core.framework.capabilities import NodeObjects
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
-from bayplan.core.framework.feeds import Feed
+from bayplan.core.framework.feeds import Feed, FeedError, FeedSource
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
 from bayplan.core.framework.gangs import (
     PLACED_WITH,
@@ -129,6 +136,8 @@ __all__ = [
     "ExplainPostFilter",
     "FailedPreemption",
     "Feed",
+    "FeedError",
+    "FeedSource",
     "FieldError",
     "Filter",
     "FilterNodes",
@@ -152,6 +161,7 @@ __all__ = [
     "NodeColumns",
     "NodeInfo",
     "NodeNames",
+    "NodeObjects",
     "Nodes",
     "Nominations",
     "NormalizePlacementScores",
@@ -203,6 +213,7 @@ __all__ = [
     "parse_amounts",
     "pods_with",
     "pods_with_at",
+    "pods_with_version",
     "remove_label",
     "remove_taints",
     "score_plugin",

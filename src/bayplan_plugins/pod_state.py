@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from bayplan.plugin import MAX_NODE_SCORE, CycleState, Handle, Nodes, ObjectStore, Plugin, PodInfo
+from bayplan.plugin import MAX_NODE_SCORE, CycleState, Handle, NodeInfo, Nodes, ObjectStore, Plugin, PodInfo
 from bayplan_plugins.go_arithmetic import Scores, scaled
 
 
@@ -37,6 +37,11 @@ class PodState(Plugin):
         for name, position in nodes.positions({*leaving, *coming}).items():
             scores[position] = len(leaving.get(name, ())) - len(coming.get(name, ()))
         return scores
+
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Score one node: as `score_nodes`."""
+        name = node.name
+        return len(self._leaving.by_node.get(name, ())) - len(self._nominations.nodes.get(name, ()))
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Scores, nodes: Nodes) -> Scores:
         """Scale the scores from the lowest to the highest one; nodes that are all alike get 0."""

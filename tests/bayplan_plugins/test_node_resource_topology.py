@@ -171,9 +171,23 @@ TYPES = ("MostAllocated", "LeastAllocated", "BalancedAllocation", "LeastNUMANode
     CONTAINERS,
     st.sampled_from([POD_LEVEL, CONTAINER_LEVEL]),
     st.sampled_from(TYPES),
+    st.lists(st.sampled_from([10, 12, 20, 255]), min_size=7, max_size=7),
 )
-def test_one_node_is_judged_like_many(zones, containers, policy, strategy):
-    documents = [topology(f"n{at}", [{"available": zone} for zone in each], policy) for at, each in enumerate(zones)]
+def test_one_node_is_judged_like_many(zones, containers, policy, strategy, costs):
+    documents = [
+        topology(
+            f"n{at}",
+            [
+                {
+                    "available": zone,
+                    "costs": {other: costs[(at + 3 * number + other) % 7] for other in range(len(each))},
+                }
+                for number, zone in enumerate(each)
+            ],
+            policy,
+        )
+        for at, each in enumerate(zones)
+    ]
     together = numa(*documents, scoringStrategy={"type": strategy})
     asked = pod("p", *containers)
     reasons, scores = together.reasons(asked), together.scores(asked)

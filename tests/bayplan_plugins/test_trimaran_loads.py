@@ -13,8 +13,8 @@ from bayplan.plugin import CustomObject
 from bayplan.testing import make_node, make_pod
 from bayplan_plugins.trimaran import sources
 from bayplan_plugins.trimaran.arguments import MetricProvider
-from bayplan_plugins.trimaran.loads import INTERVAL, LOAD_REPORTS, OLD
-from bayplan_plugins.trimaran.sources import NodeLoad
+from bayplan_plugins.trimaran.loads import INTERVAL, LOAD_REPORTS
+from bayplan_plugins.trimaran.sources import OLD, NodeLoad
 from bayplan_plugins.trimaran.target_load_packing import TargetLoadPacking, TargetLoadPackingArgs
 
 

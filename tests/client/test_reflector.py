@@ -316,6 +316,18 @@ async def test_undecodable_objects_are_reported(sleeps):
     assert store == ["n/a", "n/bad"]
 
 
+async def test_custom_objects_may_have_no_namespace(sleeps):
+    """Only the server knows whether their kind has any."""
+    script, recorder = Script(listed(5, document("zones", 3, metadata={"namespace": None}), A1)), Recorder()
+    reflector = Reflector(script, custom_kind("topologies.v1.example.com"), recorder, sleep=sleeps)
+    task = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(script.done.wait(), PATIENCE)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert recorder.calls == [("added", "zones", "3"), ("added", "a", "1")]
+    assert list(reflector.store) == ["zones", "n/a"]
+
+
 async def test_undecodable_version_is_reported_once(sleeps):
     bad = document("bad", 2, **BAD)
     calls, _, _ = await follow(sleeps, listed(5, bad), GONE, listed(6, bad), GONE, listed(7), GONE, listed(8, bad))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.core.cluster.node_columns import NodeColumn, pods_with, pods_with_at
+from bayplan.core.cluster.node_columns import NodeColumn, pods_with, pods_with_at, pods_with_version
 from bayplan.core.cluster.pod_changes import PodChanges
 from bayplan.core.cluster.state import ClusterState
 from bayplan.testing import make_node, make_pod
@@ -61,6 +61,34 @@ def check(nodes, column, own):
     assert [pods_with_at(CPU, nodes.info(at)) for at in live] == matching
     assert not found.flags.writeable
     assert not counts.flags.writeable
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(steps)
+def test_an_equal_version_means_equal_counts(steps):
+    state, seen = ClusterState(), {}
+    for number in range(3):
+        state.set_node(make_node(f"n{number}"))
+    for step, one, other in steps:
+        if step == "remove pod":
+            state.remove_pod(f"default-p{one}")
+        elif step != "what if":
+            state.set_pod(web(one, f"n{other % 3}"))
+        counts = pods_with(CPU, state.nodes).tolist()
+        assert seen.setdefault(pods_with_version(CPU, state.nodes), counts) == counts
+
+
+def test_pods_with_other_labels_make_no_other_version():
+    state = ClusterState()
+    state.set_node(make_node("n"))
+    state.set_pod(web(1, "n"))
+    for _ in range(2):
+        before = pods_with_version(CPU, state.nodes)
+        state.set_pod(web(2, "n"))
+        state.remove_pod("default-p2")
+    assert pods_with_version(CPU, state.nodes) == before
+    state.set_pod(web(3, "n"))
+    assert pods_with_version(CPU, state.nodes) != before
 
 
 def test_a_column_is_computed_where_something_changed_only():

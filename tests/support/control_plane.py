@@ -82,7 +82,7 @@ class ControlPlane:
 
     async def __aenter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="bayplan-control-plane-"))
-        self._etcd_url, self._port = f"http://{_HOST}:{_free_port()}", _free_port()
+        self._etcd_url, self._port = f"http://{_HOST}:{free_port()}", free_port()
         self.url = f"https://{_HOST}:{self._port}"
         self.admin = self.user("admin", group="system:masters")
         try:
@@ -184,7 +184,7 @@ class ControlPlane:
             (self.folder / name).write_bytes(content)
 
     def _start_etcd(self) -> None:
-        peers = f"http://{_HOST}:{_free_port()}"
+        peers = f"http://{_HOST}:{free_port()}"
         self._etcd = _Process(
             self.folder / "etcd.log",
             self._assets.etcd,
@@ -294,7 +294,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that was free a moment ago. The servers accept no open socket and don't report a port they chose."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))

@@ -22,6 +22,7 @@ from bayplan import (
 )
 from bayplan.core.framework.events import Topics
 from bayplan.core.framework.interface import OnlyNow
+from bayplan.plugin import NodeColumns
 from bayplan.testing.builders import make_pod
 
 TIER = "example.com/tier"
@@ -95,6 +96,28 @@ class ReadsPods(Plugin):
 
     def score(self, cycle, pod, node):
         return min(100, node.pod_count)
+
+    def sign(self, pod):
+        return ()
+
+
+class NotesNodes(Plugin):
+    """Marks a node as changed whenever an object comes, but says that it reads only the node."""
+
+    name = "notes-nodes"
+    reads_pods = False
+
+    def __init__(self, handle):
+        self.columns = NodeColumns(handle.nodes, lambda row, name: None, lambda capacity: None)
+        self.nodes = handle.nodes
+        handle.objects("Pod").listen(self.changed)
+
+    def changed(self, old, new):
+        for at in range(len(self.nodes)):
+            self.columns.changed(self.nodes.name(at))
+
+    def score(self, cycle, pod, node):
+        return 1
 
     def sign(self, pod):
         return ()
@@ -453,6 +476,7 @@ BROKEN_PROMISES = [
     (SignsNoAnnotation, "signature", "what the plugin reads of metadata.annotations"),
     (RestsOnMore, "rests-on", "let rests_on return what else the answers depend on"),
     (ReadsPods, "reads-pods", "leave reads_pods at True"),
+    (NotesNodes, "rests-on", "leave reads_pods at True"),
     (RemembersNodes, "rests-on", "let rests_on return what else"),
     (RemembersPods, "reuse", "what pre_filter and pre_score remember must depend on the pod alone"),
     (DeafToLabels, "events", "(NodeUpdateNodeLabel)"),

@@ -51,6 +51,7 @@ def plugins_of(page):
 
 
 NAMES = re.findall(r'^    name = "(\w+)"|^def (\w+)\(pod, nodes?\):', PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+SPOT_PRICES = "pricelists.v1.example.com", {"metadata": {"name": "spot"}, "prices": {"n0": 5, "n1": 50}}
 OPTIONS = {
     "Pinned": {"words": ["n0", "n1"], "pods": [make_pod("waiting"), make_pod("other")]},
     "FrozenNamespaces": {
@@ -67,9 +68,8 @@ OPTIONS = {
     },
     "Licenses": {"skip": ["exercise"]},
     "Prices": {"skip": ["exercise"]},
-    "RecordedPrices": {
-        "objects": [("pricelists.v1.example.com", {"metadata": {"name": "spot"}, "prices": {"n0": 5, "n1": 50}})],
-    },
+    "RecordedPrices": {"objects": [SPOT_PRICES]},
+    "AskedPrices": {"objects": [SPOT_PRICES]},
     "OneOfATeam": {"examples": 60},  # it rejects pods in few clusters
 }
 

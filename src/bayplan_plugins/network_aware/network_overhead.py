@@ -31,6 +31,7 @@ from bayplan.plugin import (
     Status,
     pods_with,
     pods_with_at,
+    pods_with_version,
 )
 from bayplan_plugins.definitions import definition
 from bayplan_plugins.go_arithmetic import Scores
@@ -212,7 +213,9 @@ class NetworkOverhead(Plugin):
     def _there(self, pod: PodInfo, nodes: Nodes) -> list[tuple[Dependency, Scores]]:
         """Return the dependencies of a pod that has placed ones, and how many pods of each are in each place."""
         names = pod.labels[GROUP_LABEL], pod.labels.get(WORKLOAD_LABEL, "")
-        key = names, nodes.table.version, self._groups.version
+        labels = [_labels(pod, each) for each in self._groups.dependencies(pod)]
+        versions = tuple([pods_with_version(each, nodes) for each in labels])
+        key = names, nodes.table.nodes_version, self._groups.version, versions
         if key != self._there_of:
             self._there_of, self._kept_there = key, list(self._count(pod, nodes))
         return self._kept_there

@@ -15,7 +15,7 @@ pods when it changes, and when they do, and not every few seconds. It is shared 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -224,13 +224,14 @@ class TopologyCache:
         if latest is self._counted.get(node) and node not in self._foreign and not self._may_count(node):
             return
         running = [pod for pod in self._pods.get(node, {}).values() if self._runs(pod)]
-        told = (
-            running
-            if not self.only_exclusive(latest)
-            else [pod for pod in running if demand_of(pod).exclusive(latest.resources)]
-        )
-        if fingerprint((pod.namespace, pod.name) for pod in told) == latest.fingerprint:
+        if self.fingerprint_of(latest, running) == latest.fingerprint:
             self._use(node, running)
+
+    def fingerprint_of(self, topology: Topology, running: Iterable[PodInfo]) -> str:
+        """Return the fingerprint that a topology has if it counts these pods."""
+        resources = topology.resources if self.only_exclusive(topology) else None
+        told = [pod for pod in running if resources is None or demand_of(pod).exclusive(resources)]
+        return fingerprint((pod.namespace, pod.name) for pod in told)
 
     def _may_count(self, node: str) -> bool:
         """Return whether a topology that is in use already may be found to count more pods than is known."""

@@ -6,8 +6,9 @@ Mirrors util.GetPodEffectiveRequest, numaresources.go and resourcerequests/exclu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from bayplan.plugin import PodInfo
@@ -16,6 +17,8 @@ from bayplan_plugins.node_resource_topology.topologies import Amounts, Topology,
 GUARANTEED, BEST_EFFORT = "Guaranteed", "BestEffort"
 _HOST_LEVEL = {"ephemeral-storage", "storage"}
 _KEY = __name__
+Listed = tuple[tuple[str, str], ...]
+"""Resources and their amounts, as a spec has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +44,8 @@ class ZoneDemand:
     """Whether the kubelet aligns the pod at all."""
     containers: tuple[ContainerDemand, ...]
     whole: Amounts
-
-    def signature(self) -> tuple[Any, ...]:
-        """Return all of it as one hashable value."""
-        each = tuple((wanted.kind, tuple(sorted(wanted.amounts.items()))) for wanted in self.containers)
-        return self.guaranteed, self.checked, each, tuple(sorted(self.whole.items()))
+    signature: Hashable
+    """All of it as one value."""
 
     def takes(self, resource: str) -> bool:
         """Return whether a container takes what it requests of a resource from its zone, and doesn't share it."""
@@ -115,11 +115,18 @@ def _read(pod: PodInfo) -> ZoneDemand:
     spec = pod.spec
     containers = [
         *[
-            ContainerDemand(each.name, "sidecar" if each.restartPolicy == "Always" else "init", _requests(each))
+            (each.name, "sidecar" if each.restartPolicy == "Always" else "init", _requests(each))
             for each in spec.initContainers or ()
         ],
-        *[ContainerDemand(each.name, "app", _requests(each)) for each in spec.containers or ()],
+        *[(each.name, "app", _requests(each)) for each in spec.containers or ()],
     ]
+    return _demand(tuple(containers), tuple((spec.overhead or {}).items()), pod.qos_class)
+
+
+@lru_cache(maxsize=4096)
+def _demand(named: tuple[tuple[str, str, Listed], ...], overhead: Listed, quality: str) -> ZoneDemand:
+    """What equal pods request: there are many of them."""
+    containers = tuple(ContainerDemand(name, kind, counted(dict(requests))) for name, kind, requests in named)
     first: Counter[str] = Counter()
     for wanted in containers:
         if wanted.kind != "app":
@@ -129,15 +136,17 @@ def _read(pod: PodInfo) -> ZoneDemand:
         for name, amount in wanted.amounts.items():
             whole[name] = whole.get(name, 0) + (amount if wanted.kind == "app" else 0)
     whole = {name: max(amount, first[name]) for name, amount in whole.items()}
-    for name, amount in counted(spec.overhead or {}).items():
+    for name, amount in counted(dict(overhead)).items():
         whole[name] = whole.get(name, 0) + amount
-    quality = pod.qos_class
     devices = any(not is_native(name) for wanted in containers for name in wanted.amounts)
-    return ZoneDemand(quality == GUARANTEED, devices, quality != BEST_EFFORT or devices, tuple(containers), whole)
+    guaranteed, checked = quality == GUARANTEED, quality != BEST_EFFORT or devices
+    each = tuple((wanted.kind, tuple(sorted(wanted.amounts.items()))) for wanted in containers)
+    signature = guaranteed, checked, each, tuple(sorted(whole.items()))
+    return ZoneDemand(guaranteed, devices, checked, containers, whole, signature)
 
 
-def _requests(container: Any) -> Amounts:
-    return counted((container.resources.requests if container.resources else None) or {})
+def _requests(container: Any) -> Listed:
+    return tuple(((container.resources.requests if container.resources else None) or {}).items())
 
 
 def _exclusive(name: str, amount: int, resources: Collection[str], *, guaranteed: bool) -> bool:

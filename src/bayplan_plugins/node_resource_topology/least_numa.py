@@ -16,7 +16,7 @@ from bayplan_plugins.node_resource_topology.columns import NO_COST, Bool, Int64,
 from bayplan_plugins.node_resource_topology.demand import ZoneDemand
 from bayplan_plugins.node_resource_topology.topologies import Amounts
 
-_MOST_SETS = 4096
+MOST_SETS = 4096
 """The most sets of zones that are tried for a request. A pod that fits into none of them counts as one that doesn't
 fit: with many zones there are too many sets."""
 
@@ -95,7 +95,7 @@ class ZoneGroup:
         for size in range(1, self._zones + 1):
             sets = list(combinations(range(self._zones), size))
             tried += len(sets)
-            if not left.any() or tried > _MOST_SETS:
+            if not left.any() or tried > MOST_SETS:
                 break
             distances = np.array([self.distance(each) for each in sets])
             nearest = np.minimum(distances.min(axis=0), NO_COST * size * size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,20 +28,18 @@ from bayplan_plugins.definitions import definition
 from bayplan_plugins.node_resource_topology import least_numa, one_node, strategies, zones
 from bayplan_plugins.node_resource_topology.arguments import (
     ENABLED,
-    LEAST_ALLOCATED,
     LEAST_NUMA_NODES,
-    MOST_ALLOCATED,
     NodeResourceTopologyMatchArgs,
 )
-from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, PASSTHROUGH, CacheOf, TopologyCache
+from bayplan_plugins.node_resource_topology.cache import OVER_RESERVE, CacheOf, TopologyCache
 from bayplan_plugins.node_resource_topology.columns import Int64, ZonesView
 from bayplan_plugins.node_resource_topology.demand import ZoneDemand, demand_of
 from bayplan_plugins.node_resource_topology.evictions import ZoneEvictions
 from bayplan_plugins.node_resource_topology.explaining import details
 from bayplan_plugins.node_resource_topology.hints import ZoneHints
+from bayplan_plugins.node_resource_topology.new_nodes import topology_like
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
-_SIMPLE = {MOST_ALLOCATED, LEAST_ALLOCATED}
 _DEFAULT_ARGUMENTS = NodeResourceTopologyMatchArgs()
 
 
@@ -60,17 +58,16 @@ class NodeResourceTopologyMatch(Plugin):
         args: NodeResourceTopologyMatchArgs = _DEFAULT_ARGUMENTS,
         scheduler_name: str = "default-scheduler",
     ) -> None:
-        self.cache: TopologyCache = handle.objects(TOPOLOGIES).view(CacheOf.of(args, handle))
+        self._topologies = handle.objects(TOPOLOGIES)
+        self.cache: TopologyCache = self._topologies.view(CacheOf.of(args, handle))
         self.cache.own(scheduler_name)
         self._evictions = None
         if args.preemptionMode == ENABLED and self.cache.kind == OVER_RESERVE:
             self._evictions = ZoneEvictions(self.cache)
         self._strategy = strategies.STRATEGIES.get(args.scoringStrategy.type)
         self._least_numa = args.scoringStrategy.type == LEAST_NUMA_NODES
-        self._of_one = args.scoringStrategy.type if args.scoringStrategy.type in _SIMPLE else None
-        """The strategy, if it has a form for one node."""
+        self._strategy_name = args.scoringStrategy.type
         self._weights = args.weights()
-        self.reads_pods = self.cache.kind != PASSTHROUGH
 
     @classmethod
     def definitions(cls) -> Iterable[Mapping[str, Any]]:
@@ -81,7 +78,7 @@ class NodeResourceTopologyMatch(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The requests of the containers, and the quality of service. Zones are the node's: `rests_on` has nothing."""
-        return demand_of(pod).signature()
+        return demand_of(pod).signature
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer:
         """Skip the filter for pods that the kubelet doesn't align."""
@@ -151,11 +148,11 @@ class NodeResourceTopologyMatch(Plugin):
         demand, name, topology = demand_of(pod), node.name, self.cache.topology(node.name)
         if not demand.guaranteed:
             return MAX_NODE_SCORE
-        if self._of_one is None or node.changes is not None:
+        if node.changes is not None:
             return self.score_nodes(cycle, pod, node.alone).item(0)
         if topology is None or not self.cache.fresh(name):
             return 0
-        return one_node.score(topology, self.cache.left(name, topology), demand, self._of_one, self._weights)
+        return one_node.score(topology, self.cache.left(name, topology), demand, self._strategy_name, self._weights)
 
     # What was placed here
 
@@ -182,6 +179,10 @@ class NodeResourceTopologyMatch(Plugin):
         yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), hints.after_node_change)
         changed = Action.ADD | Action.UPDATE | Action.DELETE
         yield EventHint(ClusterEvent(TOPOLOGIES, changed), hints.after_topology_change)
+
+    def objects_like(self, node: str) -> Callable[[str, Sequence[PodInfo]], Iterable[Mapping[str, Any]]] | None:
+        """Return what makes the topology of a new node."""
+        return topology_like(self._topologies, self.cache, node)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """What the zones of the node have left."""

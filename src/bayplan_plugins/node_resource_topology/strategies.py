@@ -6,7 +6,8 @@ the lowest one of its zones, without those that score 0. Containers that the kub
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,10 +82,15 @@ def balanced_allocation(view: ZonesView, request: Amounts, weights: Weights) -> 
         fractions.append(fraction)
     if len(fractions) < 2:
         return np.where(fits, MAX_NODE_SCORE, 0)
-    differences = [each - sum(fractions) / len(fractions) for each in fractions]
-    squares, rest = np.sum([each * each for each in differences], axis=0), np.sum(differences, axis=0)
-    variance = (squares - rest * rest / len(fractions)) / (len(fractions) - 1)
-    return np.where(fits, ((1 - variance) * MAX_NODE_SCORE).astype(np.int64), 0)
+    return np.where(fits, ((1 - variance(fractions)) * MAX_NODE_SCORE).astype(np.int64), 0)
+
+
+def variance(numbers: Sequence[Any]) -> Any:
+    """Return the variance of at least two numbers or arrays, rounded as gonum's."""
+    mean = sum(numbers) / len(numbers)
+    differences = [each - mean for each in numbers]
+    squares, rest = sum([each * each for each in differences]), sum(differences)
+    return (squares - rest * rest / len(numbers)) / (len(numbers) - 1)
 
 
 STRATEGIES: Mapping[str, Strategy] = {

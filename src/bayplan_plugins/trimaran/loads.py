@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.plugin import CustomObject, Handle, NodeColumn, NodeInfo, Nodes
+from bayplan.plugin import CustomObject, FeedSource, Handle, NodeColumn, NodeInfo, Nodes
 from bayplan_plugins.trimaran.arguments import TrimaranArgs
-from bayplan_plugins.trimaran.sources import LoadReport, LoadSource, NodeLoad, SourceError
+from bayplan_plugins.trimaran.sources import OLD, LoadReport, LoadSource, NodeLoad, SourceError, present_loads
 
 log = logging.getLogger("bayplan.trimaran")
 
 LOAD_REPORTS = "loadreports.v1alpha1.bayplan.dev"
 INTERVAL = 30.0
 """Seconds between two reports."""
-OLD = 300
-"""Seconds after which loads count no more."""
 PERMISSIONS = ({"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["list"]},)
 """What the plugins need where they ask metrics-server."""
 
@@ -39,6 +38,7 @@ class Loads:
         self._handle = handle
         self._source = LoadSource(args, handle, number)
         self._feed = handle.feed(LOAD_REPORTS, "LoadReport")
+        self._feed.sources.append(FeedSource(self._source.name, partial(present_loads, args, number=number)))
         self._read = -1
         self._nodes: dict[str, NodeLoad] = {}
         self.end = 0
@@ -59,15 +59,14 @@ class Loads:
         self._update()
         return self._columns[field].of(nodes)
 
-    def value(self, field: str, node: NodeInfo) -> float:
-        """Return a field of NodeLoad for one node."""
+    def at(self, node: NodeInfo) -> NodeLoad | None:
+        """Return the load of one node; None if the source doesn't know it."""
         self._update()
-        return self._columns[field].at(node)
+        return self._nodes.get(node.name)
 
     def knows(self, node: NodeInfo) -> bool:
         """Return whether the source knows a node, and reports only numbers of it."""
-        self._update()
-        load = self._nodes.get(node.name)
+        load = self.at(node)
         return load is not None and load.valid
 
     def known(self, nodes: Nodes) -> Bools:
@@ -115,14 +114,13 @@ class Loads:
             if self._now() - report.end <= OLD:
                 self._take(report)
             else:
-                self._tell_failure(f"its measurements ended {self._now() - report.end:.0f} s ago")
+                self._tell_failure(self._source.age_of(report))
         self._drop_old()
 
     def _take(self, report: LoadReport) -> None:
-        nodes = {name: msgspec.to_builtins(load) for name, load in report.nodes.items()}
-        self._feed.put(self._source.key, {"end": report.end, "nodes": nodes})
+        self._feed.put(self._source.key, report.content)
         if self._failed:
-            log.info("%s reports the loads of %d nodes again", self._source.name, len(nodes))
+            log.info("%s reports the loads of %d nodes again", self._source.name, len(report.nodes))
         self._failed = False
         self._tell_oddities(report)
 

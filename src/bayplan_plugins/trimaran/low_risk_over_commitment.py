@@ -78,6 +78,16 @@ class Commitment(NamedTuple):
         return 1.0 - below
 
 
+class _Amounts(NamedTuple):
+    """What the pods of one node request and may use of a resource, and what a pod adds to it."""
+
+    request: int
+    limit: int
+    more: int
+    more_limit: int
+    capacity: int
+
+
 class LowRiskOverCommitment(Plugin):
     """Scores a node by the risk that its CPUs or its memory are used beyond what is there, whichever is worse."""
 
@@ -113,28 +123,32 @@ class LowRiskOverCommitment(Plugin):
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Score one node: as `score_nodes`."""
-        wanted = demand(pod)
-        if not any(wanted) or not self._loads.knows(node):
+        wanted, load = demand(pod), self._loads.at(node)
+        if load is None or not load.valid or not any(wanted):
             return 0
-        cpu, memory, cpu_limit, memory_limit = (column.at(node) for column in self._sums)
-        there = (
-            ("cpu", cpu, cpu_limit, wanted.cpu, wanted.cpu_limit),
-            ("memory", memory, memory_limit, wanted.memory, wanted.memory_limit),
-        )
-        return math.floor((1 - max(self._risk_at(node, *each) for each in there)) * MAX_NODE_SCORE + 0.5)
+        cpu = memory = cpu_limit = memory_limit = 0
+        for each in node.pods:
+            theirs = demand(each)
+            cpu += theirs.cpu
+            memory += theirs.memory
+            cpu_limit += theirs.cpu_limit
+            memory_limit += theirs.memory_limit
+        ours = _Amounts(cpu, cpu_limit, wanted.cpu, wanted.cpu_limit, node.allocatable_of("cpu"))
+        risk = self._risk_at("cpu", ours, load.cpu_average, load.cpu_deviation)
+        ours = _Amounts(memory, memory_limit, wanted.memory, wanted.memory_limit, node.allocatable_of("memory"))
+        risk = max(risk, self._risk_at("memory", ours, load.memory_average, load.memory_deviation))
+        return math.floor((1 - risk) * MAX_NODE_SCORE + 0.5)
 
-    def _risk_at(
-        self, node: NodeInfo, resource: str, request: float, limit: float, more: int, more_limit: int
-    ) -> float:
+    def _risk_at(self, resource: str, amounts: _Amounts, average: float | None, deviation: float) -> float:
         """The risk of a resource on one node: as `risk`."""
-        capacity, weight = node.allocatable_of(resource), self._weights[resource]
+        request, limit, more, more_limit, capacity = amounts
+        weight = self._weights[resource]
         total, most = min(request + more, capacity), limit + more_limit
         limit_risk = (most - capacity) / (most - total) if most > capacity else 0.0
-        average = self._loads.value(f"{resource}_average", node)
         load_risk = 0.0
-        if capacity > 0 and not math.isnan(average):
+        if capacity > 0 and average is not None:
             mean = min(max(average / 100, 0.0), 1.0)
-            spread = min(max(self._loads.value(f"{resource}_deviation", node) / 100, 0.0), 1.0) * self._smoothing
+            spread = min(max(deviation / 100, 0.0), 1.0) * self._smoothing
             spread = min(spread, math.sqrt(mean * (1 - mean) * _MOST_VARIANCE))
             before = min(request, capacity)
             load_risk = 1 - _below(mean, spread, before / capacity, limit / capacity)

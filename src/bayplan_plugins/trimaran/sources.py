@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 import msgspec
 from lightkube.models.core_v1 import Node
 
-from bayplan.client import kind_of
-from bayplan.plugin import Handle, InvalidQuantity, amounts_of
+from bayplan.client import ApiError, TransportError, kind_of
+from bayplan.plugin import FeedError, InvalidQuantity, amounts_of
 from bayplan_plugins.trimaran.arguments import PROMETHEUS, TrimaranArgs
 
 T = TypeVar("T")
+OLD = 300
+"""Seconds after which loads count no more."""
 TIMEOUT = 10.0
 """Seconds that a source has for an answer."""
 WINDOW = 15 * 60
@@ -94,11 +98,30 @@ class LoadReport(msgspec.Struct, frozen=True):
                 del loads[name]
         return cls(end, loads, (len(invalid), invalid[0] if invalid else ""))
 
+    @property
+    def content(self) -> dict[str, object]:
+        """The report as an object of a feed."""
+        return {"end": self.end, "nodes": {name: msgspec.to_builtins(load) for name, load in self.nodes.items()}}
+
+
+class LoadContext(Protocol):
+    """What a source is asked with: a handle has it."""
+
+    @property
+    def client(self) -> Any:
+        """A client for the API server; None if there is none."""
+
+    def objects(self, kind: str) -> Any:
+        """Return the objects of a kind by name: of nodes."""
+
+    def now(self) -> datetime:
+        """Return the time."""
+
 
 class LoadSource:
     """A source of loads, as the arguments of a plugin name it. `name`: for messages; `key`: for objects."""
 
-    def __init__(self, args: TrimaranArgs, handle: Handle, number: int = 1) -> None:
+    def __init__(self, args: TrimaranArgs, handle: LoadContext, number: int = 1) -> None:
         """`number`: of the sources that a configuration has."""
         self._handle = handle
         self._provider = args.metricProvider
@@ -113,6 +136,15 @@ class LoadSource:
         self._ask = (
             self._ask_watcher if self._watcher else self._ask_prometheus if address else self._ask_metrics_server
         )
+
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether it needs the capacity of the nodes."""
+        return not self._address
+
+    def age_of(self, report: LoadReport) -> str:
+        """Say how old a report is."""
+        return f"its measurements ended {self._now() - report.end} s ago"
 
     async def report(self) -> LoadReport:
         """Ask for the loads. Raises SourceError."""
@@ -177,6 +209,40 @@ class LoadSource:
                 if len(body) > MOST_BYTES:
                     raise SourceError(f"an answer of more than {MOST_BYTES >> 20} MiB")
         return msgspec.json.decode(bytes(body), type=of)
+
+
+@dataclass(slots=True)
+class _Question:
+    """What a source is asked with where no scheduler runs."""
+
+    client: Any
+    time: datetime
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def objects(self, kind: str) -> dict[str, Node]:
+        """The nodes."""
+        return self.nodes
+
+    def now(self) -> datetime:
+        """The time of the question."""
+        return self.time
+
+
+async def present_loads(
+    args: TrimaranArgs, client: Any, now: datetime, *, number: int = 1
+) -> tuple[str, Mapping[str, object]]:
+    """Ask a source once, for a feed. `number`: as of LoadSource. Raises FeedError."""
+    question = _Question(client, now)
+    source = LoadSource(args, question, number)
+    try:
+        if source.reads_nodes:
+            question.nodes = {node.metadata.name: node for node in (await client.list(kind_of("Node"))).items}
+        report = await source.report()
+    except (SourceError, ApiError, TransportError) as error:
+        raise FeedError(f"{source.name} reports no loads of nodes: {error}") from error
+    if now.timestamp() - report.end > OLD:
+        raise FeedError(f"{source.name} reports no loads of nodes: {source.age_of(report)}")
+    return source.key, report.content
 
 
 def _data(metrics: Iterable[Metric], resource: str) -> tuple[float | None, float]:

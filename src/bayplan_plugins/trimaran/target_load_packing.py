@@ -106,12 +106,12 @@ class TargetLoadPacking(Plugin):
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Score one node: as `score_nodes`."""
-        load, capacity, target = self._loads.value("cpu", node), self._capacity.at(node), self._target
+        load, capacity, target = self._loads.at(node), self._capacity.at(node), self._target
         if self._loads.end != self._end:
             self._measured(self._end, self._loads.end)
-        if math.isnan(load):
+        if load is None or load.cpu is None:
             return 0
-        used = load / 100 * capacity + self._usage(pod) + self._unmeasured.at(node)
+        used = load.cpu / 100 * capacity + self._usage(pod) + self._unmeasured.at(node)
         predicted = 100 * used / capacity if capacity else 0.0
         if predicted > 100:
             return 0

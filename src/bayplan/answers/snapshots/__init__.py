@@ -8,10 +8,10 @@
 Start at `snapshot.py`. Every source (`cluster.py`, `files.py`, `archive.py`, `dev_cluster.py`) returns a `Reading`
 (`reading.py`) of documents (`documents.py`). `usable.py` leaves out objects that can't be read. `rights.py` has the
 kinds that a snapshot has, and what it costs if one can't be read. `served.py` follows a cluster by list and watch.
-`redaction/` replaces names.
+`feeds.py` asks for what plugins read besides. `redaction/` replaces names.
 
-Other packages use `archive`, `cluster`, `documents`, `exports`, `held_places`, `lacking`, `objects`, `older_versions`,
-`reading`, `redaction`, `rights`, `served`, `snapshot`, `usable`.
+Other packages use `archive`, `cluster`, `documents`, `exports`, `feeds`, `held_places`, `lacking`, `objects`,
+`older_versions`, `reading`, `redaction`, `rights`, `served`, `snapshot`, `usable`.
 """
 
 from typing import TYPE_CHECKING

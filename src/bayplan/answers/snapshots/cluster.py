@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.feeds import ask_feeds
 from bayplan.answers.snapshots.older_versions import OLDER, updated
 from bayplan.answers.snapshots.reading import Gap, Progress, Reading, SnapshotError
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
 from bayplan.core.api.kinds import CORE_EVENT, LEASE, POD, Kind
+from bayplan.core.framework.feeds import Feed
 from bayplan.running.client.client import Client
 from bayplan.running.client.connection import connect
 from bayplan.running.client.errors import ApiError, ConfigError, TransportError
@@ -39,7 +41,11 @@ _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE = 401, 403, 404, 410
 
 
 def read_kubeconfig(
-    kubeconfig: str | Path | None, context: str | None, kinds: Iterable[Kind], progress: Progress | None
+    kubeconfig: str | Path | None,
+    context: str | None,
+    kinds: Iterable[Kind],
+    progress: Progress | None,
+    feeds: Iterable[Feed] = (),
 ) -> Reading:
     """Read the cluster that kubectl would use. Works also while an event loop runs, as in a notebook."""
 
@@ -47,7 +53,8 @@ def read_kubeconfig(
         try:
             async with connect(kubeconfig, context) as client:
                 access = client.access
-                reading = await read_client(client, kinds, progress, where=f"{access.server} ({access.source})")
+                where = f"{access.server} ({access.source})"
+                reading = await read_client(client, kinds, progress, where=where, feeds=feeds)
                 return replace(reading, source=f"cluster {access.server}")
         except ConfigError as error:
             raise SnapshotError(str(error)) from error
@@ -56,9 +63,14 @@ def read_kubeconfig(
 
 
 async def read_client(
-    client: Client, kinds: Iterable[Kind] = (), progress: Progress | None = None, *, where: str = "the API server"
+    client: Client,
+    kinds: Iterable[Kind] = (),
+    progress: Progress | None = None,
+    *,
+    where: str = "the API server",
+    feeds: Iterable[Feed] = (),
 ) -> Reading:
-    """Read a cluster through a client. `kinds` are read in addition to those of `rights.EFFECTS`.
+    """Read a cluster through a client. `kinds` are read in addition to those of `rights.EFFECTS`; `feeds` are asked.
 
     Kinds that the server doesn't serve are left out, or read in an older version. Raises SnapshotError if the server
     can't be reached, or nodes or pods can't be listed.
@@ -71,13 +83,17 @@ async def read_client(
     limit = asyncio.Semaphore(_CONCURRENT_LISTS)
     try:
         async with asyncio.TaskGroup() as tasks:
+            asked = tasks.create_task(ask_feeds(client, feeds))
             for kind in others:
                 tasks.create_task(lists.read_within(limit, kind))
     except ExceptionGroup as failures:  # not `except*`: Python 3.11.2 wraps in a group what that raises
         raise failures.exceptions[0] from None
     # The order does not depend on which list ended first.
     documents = {kind: lists.documents[kind] for kind in (*REQUIRED, *others) if lists.documents.get(kind)}
-    gaps = tuple(sorted(lists.gaps, key=lambda gap: gap.kind.resource))
+    fed, lacking = asked.result()
+    for (kind, key), raw in fed.items():
+        documents[kind] = {**documents.get(kind, {}), key: raw}
+    gaps = tuple(sorted([*lists.gaps, *lacking], key=lambda gap: gap.kind.resource))
     return Reading(documents, where, taken, gaps, version=await server_version(client))
 
 

@@ -27,6 +27,7 @@ from bayplan.core.api.pod_groups import COMPOSITES
 from bayplan.core.versions import FollowedVersion, of_composites, version_followed
 
 if TYPE_CHECKING:
+    from bayplan.core.framework.feeds import Feed
     from bayplan.running.client.client import Client
     from bayplan_devcluster.cluster import DevCluster
 
@@ -87,26 +88,33 @@ class Snapshot:
         context: str | None = None,
         *,
         kinds: Iterable[Kind] = (),
+        feeds: Iterable[Feed] = (),
         progress: Progress | None = None,
     ) -> Snapshot:
         """The cluster that kubectl would use (see `bayplan.running.client.load_kubeconfig`). It is only listed, once.
 
-        `kinds` are custom kinds that plugins read. `progress` is called with the plural of a kind and the number of its
-        objects read so far. A kind that may not be listed is one of the `gaps`; kinds that the server lacks are left
-        out. Raises SnapshotError if the server can't be reached, or if nodes or pods can't be listed.
+        `kinds` are custom kinds that plugins read, and `feeds` their feeds, whose sources are asked once. `progress` is
+        called with the plural of a kind and the number of its objects read so far. A kind that may not be listed is one
+        of the `gaps`; kinds that the server lacks are left out. Raises SnapshotError if the server can't be reached, or
+        if nodes or pods can't be listed.
         """
         from bayplan.answers.snapshots.cluster import read_kubeconfig
 
-        return cls._from(read_kubeconfig(kubeconfig, context, kinds, progress))
+        return cls._from(read_kubeconfig(kubeconfig, context, kinds, progress, feeds))
 
     @classmethod
     async def from_client(
-        cls, client: Client, *, kinds: Iterable[Kind] = (), progress: Progress | None = None
+        cls,
+        client: Client,
+        *,
+        kinds: Iterable[Kind] = (),
+        feeds: Iterable[Feed] = (),
+        progress: Progress | None = None,
     ) -> Snapshot:
         """`from_cluster` through a client of the caller's."""
         from bayplan.answers.snapshots.cluster import read_client
 
-        return cls._from(await read_client(client, kinds, progress))
+        return cls._from(await read_client(client, kinds, progress, feeds=feeds))
 
     @classmethod
     def from_files(cls, *paths: str | Path, progress: Progress | None = None) -> Snapshot:

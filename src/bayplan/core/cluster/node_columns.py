@@ -25,6 +25,7 @@ from bayplan.core.cluster.node_table import NodeTable
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_selectors import PodSelector
 from bayplan.core.cluster.row_changes import RowChanges
+from bayplan.core.cluster.selector_groups import SelectorGroup
 
 N = TypeVar("N", np.float64, np.int64)
 """What a column consists of."""
@@ -102,7 +103,10 @@ class NodeColumns:
         self._stale: set[str] = set()
 
     def changed(self, name: str) -> None:
-        """Fill the row of a node again before it is next used, and let all results for the node be computed again."""
+        """Fill the row of a node again before it is next used, and let results for the node be computed again.
+
+        As when its pods change: a plugin that calls this must not say that it doesn't read pods.
+        """
         self._stale.add(name)
         self._table.note(name)
 
@@ -134,9 +138,9 @@ def pods_with(labels: Mapping[str, str], nodes: Nodes) -> Int64:
 
     The numbers are kept up to date for labels that are asked for again and again.
     """
-    selector = _selector(tuple(sorted(labels.items())))
-    counts = nodes.table.group((selector,)).counts.dense(nodes.table.size)[nodes.rows]
+    counts = _group(labels, nodes).counts.dense(nodes.table.size)[nodes.rows]
     if nodes.changes:
+        selector = _selector(tuple(sorted(labels.items())))
         counts = counts + nodes.counted(lambda pods: [int(selector.matches(pod)) for pod in pods])
     counts.setflags(write=False)
     return counts
@@ -146,8 +150,19 @@ def pods_with_at(labels: Mapping[str, str], node: NodeInfo) -> int:
     """Return `pods_with` of one node."""
     if node.among.changes:
         return int(pods_with(labels, node.alone)[0])
-    selector = _selector(tuple(sorted(labels.items())))
-    return node.among.table.group((selector,)).counts.at(node.among.row(node.position))
+    return _group(labels, node.among).counts.at(node.among.row(node.position))
+
+
+def pods_with_version(labels: Mapping[str, str], nodes: Nodes) -> int:
+    """Return a number that is another one whenever pods with these labels have come or gone. What-ifs don't count.
+
+    As long as it is the same, and no node changed, `pods_with` is the same for all nodes.
+    """
+    return _group(labels, nodes).changed_at
+
+
+def _group(labels: Mapping[str, str], nodes: Nodes) -> SelectorGroup:
+    return nodes.table.group((_selector(tuple(sorted(labels.items()))),))
 
 
 @lru_cache(maxsize=4096)

@@ -56,8 +56,6 @@ class NodeTable:
         """How often any pod was replaced by a newer version."""
         self.nodes_version = 0
         """`version` at the last change of a node object."""
-        self.noted_version = 0
-        """`version` when a row was last marked as changed for what isn't in the table; see `note`."""
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
@@ -176,7 +174,6 @@ class NodeTable:
         row = self.row_of.get(name)
         if row is not None:
             self._changed(row)
-            self.noted_version = self.version
 
     # Pods
 

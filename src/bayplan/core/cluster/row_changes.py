@@ -21,8 +21,8 @@ class RowChanges:
     """The rows of a node table that changed since they were last asked for.
 
     `table`: the table whose rows are known already; None if none are. `nominations`: a row whose nominated pods changed
-    counts as changed, too. `only_pods`: whether pods were added to the rows of the last answer, or removed from them,
-    and nothing else changed.
+    counts as changed, too. `only_pods`: whether no node object changed: pods were added to the rows of the last answer,
+    or removed from them, or the rows were marked by `NodeTable.note`.
     """
 
     def __init__(self, table: NodeTable | None = None, nominations: Nominations | None = None) -> None:
@@ -50,7 +50,7 @@ class RowChanges:
             rows = [*changed, *range(table.size, self._size)]
             if nominations is not None and renominated:
                 rows = self._with_nominated(rows, table, nominations)
-        self.only_pods = changed is not None and max(table.nodes_version, table.noted_version) <= self._version
+        self.only_pods = changed is not None and table.nodes_version <= self._version
         self._table, self._version, self._size = table, table.version, table.size
         self._nominated = 0 if nominations is None else nominations.version
         return rows

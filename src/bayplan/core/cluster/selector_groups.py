@@ -55,10 +55,11 @@ class SelectorGroup:
     """The pods that match a key, counted by row.
 
     `query`: the key's requirements; None if no pod can match. `counts`: all matching pods, for inter-pod affinity.
-    `active`: those that are not being deleted, for topology spreading.
+    `active`: those that are not being deleted, for topology spreading. `changed_at`: how many changes of pods there had
+    been when `counts` changed; -1 for the group that has none.
     """
 
-    __slots__ = ("active", "asked_at", "counts", "query", "terminating")
+    __slots__ = ("active", "asked_at", "changed_at", "counts", "query", "terminating")
 
     def __init__(self, query: PodQuery | None, capacity: int, usage: Usage) -> None:
         self.query = query
@@ -66,6 +67,7 @@ class SelectorGroup:
         self.terminating = Tally(capacity, usage)
         self.active = ActivePods(self.counts, self.terminating)
         self.asked_at = 0
+        self.changed_at = -1
 
     def count(self, rows: Rows, terminating: Rows) -> None:
         """Set the counts. `rows`: one for each pod; `terminating`: one for each pod that is being deleted."""
@@ -164,6 +166,7 @@ class SelectorGroups:
             return
         for group in self.groups_of(labels):
             group.counts.add(row, by)
+            group.changed_at = self._pod_changes
             if pod.terminating:
                 group.terminating.add(row, by)
         self._changed()
@@ -176,6 +179,7 @@ class SelectorGroups:
         if len(rows):
             group = SelectorGroup(query, self._capacity, self._usage)
             group.count(rows, terminating)
+            group.changed_at = self._pod_changes
         self._new[key] = NewGroup(self._pod_changes, group)
         if len(self._groups) >= CAPACITY:
             self._evict()
@@ -190,7 +194,7 @@ class SelectorGroups:
         query = PodQuery.of(key)
         group = self._groups[key] = SelectorGroup(query, self._capacity, self._usage)
         group.count(*self.pods.rows(query))
-        group.asked_at = self._changes
+        group.asked_at, group.changed_at = self._changes, self._pod_changes
         if query is not None:
             self._index.add(group, query.namespaces, query.requirements)
             self.version += 1

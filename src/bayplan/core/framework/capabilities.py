@@ -1,6 +1,6 @@
 """Capabilities: what some plugins can do beside the extension points.
 
-Simulations, comparisons, capacity checks and the results that pods share ask for it.
+Simulations, questions, comparisons, capacity checks and the results that pods share ask for it.
 
 A plugin has one if it has the methods of its protocol and keeps their promises (`profile.implements`). No decision
 depends on them, and nothing outside asks which class a plugin is of.
@@ -9,9 +9,9 @@ depends on them, and nothing outside asks which class a plugin is of.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from bayplan.core.cluster.columns import Int64, Rows
 from bayplan.core.cluster.nodes import Nodes
@@ -92,3 +92,18 @@ class CountsRoom(Protocol):
 
     def room_for(self, pod: PodInfo, nodes: Nodes) -> Int64:
         """Return how many pods like this one may be added to each node: int64. It rejects the pod where that is 0."""
+
+
+@runtime_checkable
+class NodeObjects(Protocol):
+    """Says which objects belong to a node, so that a new node like another one has such objects, too.
+
+    For a plugin that reads objects named as their nodes: else, questions about new nodes would have wrong answers.
+    """
+
+    def objects_like(self, node: str) -> Callable[[str, Sequence[PodInfo]], Iterable[Mapping[str, Any]]] | None:
+        """Return what makes the objects of a new node like one that exists, as that one is now. None if it has none.
+
+        It gets the name of the new node and its first pods, those of DaemonSets, and returns documents with
+        `apiVersion`, `kind` and `metadata`.
+        """

@@ -61,8 +61,8 @@ class Plugin:
 
     name: ClassVar[str]
     reads_pods: bool = True
-    """Whether the plugin's verdicts and scores depend on the pods of a node. Set it to False if the plugin reads only
-    the node object."""
+    """Whether the plugin's verdicts and scores depend on the pods of a node, or on what `NodeColumns` keeps of it.
+    Set it to False if the plugin reads only the node object."""
     arguments: ClassVar[type[Any] | None] = None
     """The type of the plugin's arguments (a msgspec Struct or a dataclass); None if the plugin takes no arguments."""
     permissions: ClassVar[Sequence[Mapping[str, Sequence[str]]]] = ()

@@ -103,7 +103,7 @@ class LatestScores:
         return self._scores is not None
 
     def changed(self, rows: Sequence[int], *, only_pods: bool) -> None:
-        """Record that rows changed. `only_pods`: whether only pods were added or removed there."""
+        """Record that rows changed. `only_pods`: see `RowChanges`."""
         if self._scores is not None:
             for row in rows:  # often one
                 self._stale[row] = True

@@ -19,10 +19,12 @@ from typing import Protocol
 from bayplan.answers.snapshots import Gap, Snapshot, SnapshotError
 from bayplan.answers.snapshots.cluster import SELECTORS, read_kind
 from bayplan.answers.snapshots.documents import stored
+from bayplan.answers.snapshots.feeds import FollowedFeeds
 from bayplan.answers.snapshots.held_places import with_held_places
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, FOLLOWED, REQUIRED
 from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.kinds import LEASE, NODE, Kind
+from bayplan.core.framework.feeds import Feed
 from bayplan.faces.asking.events import Events, server_events, snapshot_events
 from bayplan.running.client.client import Client
 from bayplan.running.client.server_version import server_version
@@ -146,11 +148,16 @@ def stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
 
 
 class ClusterSource:
-    """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads."""
+    """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads.
+
+    `feeds`: of plugins; their sources are asked every 30 seconds.
+    """
 
     live = followed = True
 
-    def __init__(self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = ()) -> None:
+    def __init__(
+        self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = (), feeds: Iterable[Feed] = ()
+    ) -> None:
         self.version = 0
         self._client = client
         self._name = name
@@ -158,13 +165,16 @@ class ClusterSource:
         self._follows: dict[Kind, _Follow] = {}
         self._kubernetes = ""
         """The version of Kubernetes that the server says it has; "" if it doesn't say."""
+        self._feeds = FollowedFeeds(client, feeds, self._changed)
         self._cached: tuple[int, Snapshot] | None = None
         self._listed = asyncio.Event()
 
     @property
     def problems(self) -> list[str]:
-        """Why kinds can't be read, one line each; none while the whole cluster is `lost`."""
-        return [] if self.lost else [follow.problem for follow in self._follows.values() if follow.problem]
+        """Why kinds and feeds can't be read, one line each; none while the whole cluster is `lost`."""
+        if self.lost:
+            return []
+        return [*filter(None, [each.problem for each in self._follows.values()]), *self._feeds.problems]
 
     @property
     def lost(self) -> str:
@@ -194,7 +204,12 @@ class ClusterSource:
                 for kind, follow in self._follows.items()
                 if follow.problem and not follow.synced
             )
+            gaps += tuple(
+                gap for gap in self._feeds.gaps if not any(kind is gap.kind for kind, _ in self._feeds.objects)
+            )
             documents = {kind: follow.frozen() for kind, follow in self._follows.items()}
+            for (kind, key), raw in self._feeds.objects.items():
+                documents[kind] = {**documents.get(kind, {}), key: raw}
             snapshot = Snapshot(
                 MappingProxyType(with_held_places(documents)),
                 self._name,
@@ -224,7 +239,7 @@ class ClusterSource:
         )
 
     async def ready(self) -> None:
-        """Wait until nodes and pods are listed, and the other kinds are listed or can't be."""
+        """Wait until nodes and pods are listed, the other kinds are listed or can't be, and all feeds were asked."""
         await self._listed.wait()
 
     async def run(self) -> None:
@@ -233,11 +248,12 @@ class ClusterSource:
             for kind in self._kinds:
                 follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
                 tasks.create_task(follow.run(), name=f"follow {kind.resource}")
+            tasks.create_task(self._feeds.run(), name="ask feeds")
             tasks.create_task(self._follow_version(), name="follow the version")
 
     async def _follow_version(self) -> None:
         """Wait for the lists, and ask for the server's version then, and again from time to time."""
-        while not all(follow.ready for follow in self._follows.values()):  # noqa: ASYNC110 - a problem sets no event
+        while not self._all_read:  # noqa: ASYNC110 - a problem sets no event
             await asyncio.sleep(LISTING_PAUSE)
         self._kubernetes = await self._server_version()
         self.version += 1
@@ -248,6 +264,11 @@ class ClusterSource:
             if found not in {"", self._kubernetes}:  # the cluster was upgraded
                 self._kubernetes = found
                 self.version += 1
+
+    @property
+    def _all_read(self) -> bool:
+        """Whether all kinds were listed, and all feeds asked, as far as they can be."""
+        return self._feeds.asked and all(follow.ready for follow in self._follows.values())
 
     async def _server_version(self) -> str:
         try:

@@ -162,7 +162,8 @@ async def _page(kubeconfig: Path, plugins: Sequence[ExtraPlugin]) -> AsyncGenera
     """Serve the page of `bayplan ui` about the cluster. Yields its address."""
     answering = insight.Insight(insight.Snapshot(), None, plugins)
     async with connection.connect(kubeconfig) as client:
-        source = sources.ClusterSource(client, f"cluster {client.access.server}", answering.world.handle.served)
+        handle = answering.world.handle
+        source = sources.ClusterSource(client, f"cluster {client.access.server}", handle.served, handle.feeds.values())
         async with server.serving(source, answering) as address:
             yield address
 

@@ -187,4 +187,5 @@ async def followed_source(followed: Followed, insight: Insight, stack: AsyncExit
         return sources.FileSource(snapshot, None if source.path == "-" else source.path)
     client = await stack.enter_async_context(connection.connect(source.kubeconfig, source.context))
     await check_readable(client, kinds.NODE)
-    return sources.ClusterSource(client, f"cluster {client.access.server}", insight.world.handle.served)
+    handle = insight.world.handle
+    return sources.ClusterSource(client, f"cluster {client.access.server}", handle.served, handle.feeds.values())

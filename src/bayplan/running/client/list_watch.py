@@ -387,7 +387,9 @@ def _log_failure(kind: Kind, error: RequestError, pause: float) -> None:
 def _is_key(kind: Kind, key: str) -> bool:
     """Whether an object with this key has an address on the server."""
     parts = key.split("/")
-    return len(parts) == (2 if kind.namespaced else 1) and all(map(PATH_SEGMENT.fullmatch, parts))
+    # only the server knows whether a custom kind has namespaces
+    possible = {2 if kind.namespaced else 1} if kind.model else {1, 2}
+    return len(parts) in possible and all(map(PATH_SEGMENT.fullmatch, parts))
 
 
 def _is_away(error: RequestError) -> bool:

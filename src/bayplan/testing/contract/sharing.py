@@ -12,7 +12,7 @@ from typing import Any
 from bayplan.core.api.kinds import NODE
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
-from bayplan.core.framework import interface
+from bayplan.core.framework import interface, promises
 from bayplan.core.framework.pod_run import PodRun
 from bayplan.core.framework.promises import reads_only_nodes
 from bayplan.core.scheduling import decide
@@ -68,7 +68,12 @@ def rests_on(subject: Subject, example: Example) -> None:
             if cache_key(plugin, world.pod, world) != key:
                 continue
             after = ask(plugin, world, pod_info(example.pod))
-            said = {table.name_of(row) for row in table.changed_since(version) or ()}
+            said = {table.name_of(row) for row in table.changed_since(version) or ()} - change.nodes - {""}
+        if said and not promises.reads_pods(plugin):
+            raise Breach(
+                f"{change.text}, and NodeColumns.changed says so of node {min(said)}, but reads_pods is False",
+                "leave reads_pods at True: only the answers of such plugins are asked for again",
+            )
         others = before.verdicts.keys() & after.verdicts.keys() - change.nodes - said
         if found := difference(before.texts(shared=True), after.texts(shared=True), "before", "after", others):
             raise Breach(

@@ -17,9 +17,9 @@ from bayplan.answers.insight.pools import pool_of
 from bayplan.answers.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.answers.insight.questions.change import Change
 from bayplan.answers.insight.questions.claim_templates import template_remedies
-from bayplan.answers.insight.questions.documents import copy_of_node, node_document, pod_document
+from bayplan.answers.insight.questions.documents import node_document, pod_document
 from bayplan.answers.insight.questions.hanging import force_deletions
-from bayplan.answers.insight.questions.node_groups import attached_objects, devices_by_node
+from bayplan.answers.insight.questions.node_groups import devices_by_node, new_node_documents
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots.documents import identify
 from bayplan.core.cluster.nodes import NodeInfo
@@ -194,9 +194,8 @@ def _new_nodes(
 
 def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remedy]) -> Change | None:
     """A new node like another one, different in what blocks the pod there; None if a blocker has no such remedy."""
-    node, *daemons = copy_of_node(like)
+    node, *others = new_node_documents(world, like)
     name = node["metadata"]["name"]
-    others = [*daemons, *attached_objects(world, like.name, name)]
     with world.what_if():
         for document in (node, *others):
             world.add(*identify(document))

@@ -15,9 +15,8 @@ from bayplan.answers.insight.answers import Progress, Stopped, plural, silent
 from bayplan.answers.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.answers.insight.questions.change import Change, make
 from bayplan.answers.insight.questions.changes import FIXED_LABELS, changed_labels, combined, cost_of
-from bayplan.answers.insight.questions.documents import copy_of_node
 from bayplan.answers.insight.questions.hanging import all_force_deleted
-from bayplan.answers.insight.questions.node_groups import attached_objects, node_groups
+from bayplan.answers.insight.questions.node_groups import new_node_documents, node_groups
 from bayplan.answers.insight.tables import grouped
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.simulation import Simulation
@@ -234,8 +233,6 @@ def _new_nodes(world: World) -> Iterator[Change]:
     """One new node of each of the largest node groups."""
     for group in node_groups(world)[:_NEW_NODES]:
         like = world.state.nodes.info(next(iter(group.like.values())))
-        documents = copy_of_node(like)
-        name = documents[0]["metadata"]["name"]
-        if world.state.nodes.position(name) is None:
-            attached = attached_objects(world, like.name, name)
-            yield Change(f"add a node like {like.name}", (*documents, *attached), like=like.name)
+        documents = new_node_documents(world, like)
+        if world.state.nodes.position(documents[0]["metadata"]["name"]) is None:
+            yield Change(f"add a node like {like.name}", tuple(documents), like=like.name)

@@ -14,7 +14,7 @@ from bayplan.answers.insight.answers import QuestionError, plural
 from bayplan.answers.insight.nodes import no_node, node_of
 from bayplan.answers.insight.questions.documents import copy_of_node
 from bayplan.answers.insight.questions.draft import Draft
-from bayplan.answers.insight.questions.node_groups import attached_objects
+from bayplan.answers.insight.questions.node_groups import new_node_documents
 from bayplan.core.api.kinds import CSI_NODE, NODE, RESOURCE_SLICE, VOLUME_ATTACHMENT
 from bayplan.core.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
 from bayplan.core.api.tolerations import (
@@ -92,7 +92,7 @@ def add_nodes(draft: Draft, text: str) -> list[str]:
     draft.room.count(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)
     free = (name for number in range(1, 10**9) if (name := f"{like}-new-{number}") not in known)
     names = [next(free) for _ in range(count)]
-    added = [[*copy_of_node(node, name), *attached_objects(draft.world, like, name)] for name in names]
+    added = [new_node_documents(draft.world, node, name) for name in names]
     draft.snapshot = draft.snapshot.but(add=[document for documents in added for document in documents])
     draft.steps.append(f"add {plural(count, 'node')} like {like}")
     return names

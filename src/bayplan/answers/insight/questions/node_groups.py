@@ -7,7 +7,7 @@ what belongs to one node alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -26,6 +26,10 @@ from bayplan.core.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.cluster.nodes import NodeInfo
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.calling import call
+from bayplan.core.framework.capabilities import NodeObjects
+from bayplan.core.framework.profile import distinct_plugins, implements
+from bayplan.core.framework.status import PluginError
 
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
@@ -108,7 +112,7 @@ def _taints(info: NodeInfo) -> tuple[tuple[str, str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that a group could get, with its device slices, its CSINode, and its pods of DaemonSets."""
+    """A node that a group could get, with all that belongs to it: see `new_node_documents`."""
 
     name: str
     zone: str
@@ -128,16 +132,25 @@ def new_nodes(world: World, group: NodeGroup) -> Iterator[NewNode]:
         for zone, like in zones:
             name = f"{like.name}-new-{number}"
             if name not in known:
-                yield NewNode(name, zone, tuple(map(_decoded, _documents(world, like, name))))
+                yield NewNode(name, zone, tuple(map(_decoded, new_node_documents(world, like, name))))
 
 
 def maker(world: World, position: int) -> Callable[[str], list[tuple[Kind, str, Any]]]:
     """Return what makes new nodes of a name like one that a world has now, whatever becomes of that one."""
-    raws = [encode(document) for document in _documents(world, world.state.nodes.info(position), _PLACEHOLDER)]
+    like = world.state.nodes.info(position)
+    node, *daemons = copy_of_node(like, _PLACEHOLDER)
+    attached = _attached_objects(world, like.name, _PLACEHOLDER)
+    raws, daemons_raw = [[encode(each) for each in documents] for documents in ((node, *attached), daemons)]
+    of_plugins = _makers_of_plugins(world, like.name)
 
     def make(name: str) -> list[tuple[Kind, str, Any]]:
         text = msgspec.json.encode(name)[1:-1]
-        return [_decoded(msgspec.json.decode(raw.replace(_PLACEHOLDER.encode(), text))) for raw in raws]
+        found, pods = (
+            [_decoded(msgspec.json.decode(raw.replace(_PLACEHOLDER.encode(), text))) for raw in some]
+            for some in (raws, daemons_raw)
+        )
+        more = _of_plugins(of_plugins, name, [pod for _, _, pod in pods])
+        return [*found, *pods, *map(_decoded, more)]
 
     return make
 
@@ -146,11 +159,43 @@ _PLACEHOLDER = "the-name-of-a-new-node-dc11a1"
 """What a new node is called until it gets its name. No cluster has that."""
 
 
-def _documents(world: World, like: NodeInfo, name: str) -> list[dict[str, Any]]:
-    return [*copy_of_node(like, name), *attached_objects(world, like.name, name)]
+def new_node_documents(world: World, like: NodeInfo, name: str = "") -> list[dict[str, Any]]:
+    """Return a new node like another one, and all that belongs to it: pods of DaemonSets, devices, CSINode and others.
+
+    `name`: by default that of the node with `-new`.
+    """
+    node, *daemons = copy_of_node(like, name)
+    name = node["metadata"]["name"]
+    pods = [PodInfo.from_raw(encode(document)) for document in daemons]
+    more = _of_plugins(_makers_of_plugins(world, like.name), name, pods)
+    return [node, *daemons, *_attached_objects(world, like.name, name), *more]
 
 
-def attached_objects(world: World, like: str, name: str) -> Iterator[dict[str, Any]]:
+_Maker = Callable[[str, Sequence[PodInfo]], Iterable[Mapping[str, Any]]]
+
+
+def _makers_of_plugins(world: World, like: str) -> list[_Maker]:
+    """Return what makes the objects that plugins read of a node. A plugin that fails has none."""
+    makers = []
+    lists = [plugins for profile in world.profiles.values() for plugins in profile.plugins.values()]
+    for plugin in distinct_plugins(lists):
+        if implements(plugin, NodeObjects):
+            try:
+                make = call(plugin, "NodeObjects", plugin.objects_like, like)
+            except PluginError as error:
+                error.record(world.failures, f"node {like}")
+            else:
+                makers += [] if make is None else [make]
+    return makers
+
+
+def _of_plugins(makers: Iterable[_Maker], name: str, pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
+    """Return the objects of a new node, each once: several profiles may have one plugin."""
+    made = [dict(document) for make in makers for document in make(name, pods)]
+    return list({(each["kind"], each["metadata"]["name"]): each for each in made}.values())
+
+
+def _attached_objects(world: World, like: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield what belongs to a new node as it does to another one: its CSINode, and the slices of its devices."""
     csi_node = world.state.objects[CSI_NODE].get(like)
     if csi_node is not None:

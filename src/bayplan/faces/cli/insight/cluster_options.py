@@ -34,11 +34,13 @@ with on_use():
 
 
 if TYPE_CHECKING:
+    from bayplan.answers.simulation.handle import OfflineHandle
     from bayplan.answers.snapshots import Snapshot
     from bayplan.core.api.kinds import Kind
     from bayplan.core.api.labels import LabelSelector
     from bayplan.core.cluster.pod_info import PodInfo
     from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration
+    from bayplan.core.framework.feeds import Feed
     from bayplan.core.versions import FeatureGates
     from bayplan.faces.cli.insight.moments import MomentFile
 
@@ -57,14 +59,19 @@ class SourceOptions:
     path: str | None = None
     """A file, a folder, a recording or `-`, in place of a cluster."""
 
-    def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
-        """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
+    def read(self, kinds: Iterable[Kind] = (), feeds: Iterable[Feed] = ()) -> Snapshot:
+        """The snapshot, with progress and its gaps on stderr. `kinds` and `feeds` are those of plugins.
+
+        Raises SnapshotError.
+        """
         what = "the cluster" if self.path is None else "standard input" if self.path == "-" else self.path
         with reporting(f"Reading {what}") as progress:
             if self.path is not None:
                 snapshot = insight.Snapshot.open(self.path, progress=progress)
             else:
-                snapshot = insight.Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
+                snapshot = insight.Snapshot.from_cluster(
+                    self.kubeconfig, self.context, kinds=kinds, feeds=feeds, progress=progress
+                )
         if self.path is not None and not len(snapshot):
             fail(f"there are no objects in {what}")
         warn(map(str, snapshot.gaps))
@@ -279,8 +286,10 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
                 known = (policy.configuration, policy.plugins)
                 schedulers = [known if each == (None, ()) and not names else each for each in schedulers]
             elif moment is None:
-                kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
-                snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
+                handles = [found for each in schedulers if (found := _handle(*each)) is not None]
+                kinds = {kind for handle in handles for kind in handle.served}
+                feeds = [feed for handle in handles for feed in handle.feeds.values()]
+                snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource), feeds)
             if chosen is None and snapshot.followed.note:
                 warn([snapshot.followed.note])
             gates = versions.with_gangs(versions.gates_of(chosen or snapshot.followed.version))
@@ -322,12 +331,9 @@ def source_of(kubeconfig: str | None, context: str | None, path: str | None) -> 
     return SourceOptions(kubeconfig, context, path)
 
 
-def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> Iterable[Kind]:
-    """The kinds that the user's plugins read, which may be custom ones."""
-    if configuration is None and not plugins:
-        return ()
-
-    return world.World(configuration, plugins).handle.served
+def _handle(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> OfflineHandle | None:
+    """A handle that knows what the user's plugins read; None if there are none."""
+    return None if configuration is None and not plugins else world.World(configuration, plugins).handle
 
 
 def _selector(text: str | None) -> LabelSelector | None:

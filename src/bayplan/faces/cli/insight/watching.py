@@ -52,7 +52,8 @@ async def _watch(asked: AskedCluster, insight: Insight, key: str, say: Say) -> i
 
 async def follow_pod(client: Client, insight: Insight, key: str, say: Say, pause: float = PAUSE) -> int:
     """Call `say` with each new reason why a pod is pending. Returns the exit status once it has a node or is gone."""
-    source = ClusterSource(client, kinds=insight.world.handle.served)
+    handle = insight.world.handle
+    source = ClusterSource(client, kinds=handle.served, feeds=handle.feeds.values())
     following = asyncio.create_task(source.run(), name="follow the cluster")
     try:
         await source.ready()
