@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lightkube.config import models
 
-from bayplan.foundations.tls import verify_like_go
+from bayplan.foundations.tls import client_context
 from bayplan.running.client.errors import ConfigError
 
 
@@ -37,7 +37,7 @@ def tls_context(cluster: models.Cluster, user: models.User, source: str) -> ssl.
     try:
         for path in files:
             Path(path).read_bytes()
-        return verify_like_go(_context(cluster, user))
+        return _context(cluster, user)
     except ssl.SSLError as error:
         # The temporary files close with the frames that reference them.
         traceback.clear_frames(error.__traceback__)
@@ -52,7 +52,7 @@ def tls_context(cluster: models.Cluster, user: models.User, source: str) -> ssl.
 def _context(cluster: models.Cluster, user: models.User) -> ssl.SSLContext:
     """What verifies the server, by the CAs of the system if the cluster names none, and has the user's certificate."""
     written = models.FileStr(cluster.certificate_auth_data or None)  # a temporary file, as long as it is referenced
-    context = ssl.create_default_context(cafile=written or cluster.certificate_auth)
+    context = client_context(file=written or cluster.certificate_auth)
     if cluster.insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     certificate = models.FileStr(user.client_cert_data or None) or user.client_cert
