@@ -21,6 +21,7 @@ from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.status import Code, Status
 from bayplan.core.scheduling import decide
 from bayplan.core.scheduling.decision import Decision, Outcome
+from bayplan.foundations.failures import Failures
 from bayplan.testing.scenarios import Preempted, RecordedScores, RecordedStatus, Scenario, Step
 
 
@@ -97,7 +98,8 @@ def _decide(profile: Profile, state: ClusterState, pod: PodInfo) -> tuple[Step, 
         refusal: Status | None = plugin.pre_enqueue(pod)
         if refusal is not None:
             return Step(pod=pod.key, outcome="gated", preFilter=_recorded(refusal.by(plugin.name))), None
-    decision = decide(profile, state, pod, random.Random(0), explain=True)
+    silent = Failures(logged=False)  # recorded errors are expected, and others are differences
+    decision = decide(profile, state, pod, random.Random(0), explain=True, failures=silent)
     return _step(decision, state), decision
 
 
