@@ -356,11 +356,13 @@ class Scheduler:
     def _plugins_by_kind(self) -> dict[Kind, set[str]]:
         """The kinds that plugins read or register events of, with the names of the plugins that register them."""
         plugins: dict[Kind, set[str]] = {kind: set() for kind in self._handle.watched}
+        read = {kind.kind: kind for kind in plugins}  # an event doesn't say whether its custom kind has namespaces
         for profile in self.profiles.values():
             for name, hints in profile.events().items():
                 for hint in hints:
                     if hint.event.resource != events.ANY:
-                        plugins.setdefault(kind_of(hint.event.resource), set()).add(name)
+                        kind = read.get(hint.event.resource) or kind_of(hint.event.resource)
+                        plugins.setdefault(kind, set()).add(name)
         return plugins
 
     async def _schedule_until(self, stop: asyncio.Event, services: Supervisor) -> None:
