@@ -1,4 +1,4 @@
-"""Stories on a real kube-apiserver, told by Bayplan and by the compiled scheduler-plugins: both have the same end."""
+"""Bayplan and the compiled scheduler-plugins place the same pods on a real kube-apiserver."""
 
 import asyncio
 import os

@@ -248,7 +248,7 @@ def notes_of(history: History, ahead: Lookahead, run: SimulationRun, *others: Si
 
 
 def _unserved(ahead: Lookahead, run: SimulationRun, *others: SimulationRun) -> Iterator[str]:
-    """Say which schedulers of the history have no profile in a run, so that nobody decides about their pods."""
+    """Name the schedulers of the history that a run has no profile for: their pods are not decided."""
     now, *candidates = (each.scheduler.world(0).profiles for each in (run, *others))
     for name, number in sorted(ahead.schedulers.items()):
         pods = f"{plural(number, 'pod')} of scheduler {name!r}"

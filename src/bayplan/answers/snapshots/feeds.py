@@ -1,6 +1,6 @@
 """Asks the sources of feeds, such as a Prometheus, for what plugins read besides the objects of the cluster.
 
-A scheduler that runs is told by the background tasks of its plugins. A question about a live cluster has none of them.
+In a running scheduler, background tasks of plugins fill the feeds. A question about a live cluster has no such tasks.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ all nodes take each step together. `AllRemoved` has those of all rows, which sta
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain, compress, islice
 from typing import NamedTuple
@@ -54,13 +55,13 @@ class NodesChanges(Mapping[int, PodChanges]):
 
     __slots__ = ()
 
+    @abstractmethod
     def at(self, positions: Rows) -> NodesChanges:
         """Return the what-ifs of some nodes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def difference(self, key: Hashable, amounts_of: Amounts) -> Int64:
         """Return the difference that the what-ifs make to the sums of an amount. `key`: identifies the amount."""
-        raise NotImplementedError
 
 
 class Removals(NodesChanges):

@@ -24,7 +24,7 @@ _PENDING = "PodResizePending"
 
 
 def may_be_read_otherwise(pod: PodInfo) -> bool:
-    """Whether APPLIED_TO_PODS may make a difference to a pod. Most pods are told by their bytes, without decoding."""
+    """Whether APPLIED_TO_PODS may change how a pod counts. For most pods, their bytes show it without decoding."""
     raw = pod.raw
     status = raw.find(b'"status":{')  # the only field of a pod with this name that is an object
     known = raw[status:] if status >= 0 else b""
