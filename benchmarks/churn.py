@@ -42,6 +42,7 @@ from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.controllers.informers import Informers
 from bayplan_devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan_devcluster.kubelet import Kubelets
+from process_usage import resident_mib
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 SCHEDULER = "bayplan-churn"
@@ -235,12 +236,10 @@ class Scheduler:
         return self._log.read_text(encoding="utf-8", errors="replace").splitlines()
 
     @property
-    def megabytes(self) -> float:
-        """The resident memory; 0 after its end."""
+    def memory(self) -> float:
+        """The resident memory in MiB; 0 after its end."""
         with suppress(OSError):
-            status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
-            if found := re.search(r"VmRSS:\s+(\d+) kB", status):
-                return int(found[1]) / 1000
+            return resident_mib(self.process.pid)
         return 0.0
 
     async def differences(self) -> int | None:
@@ -281,7 +280,7 @@ async def main() -> None:
         watching.cancel()
         memory = await _result_of(watching)
         await _until(lambda: not _pending(watcher), 60)
-        memory.append(scheduler.megabytes)
+        memory.append(scheduler.memory)
         failed = await _report(scheduler, churn, watcher, memory, kills, time.monotonic() - began)
     if failed:
         raise SystemExit(1)
@@ -363,11 +362,11 @@ async def _watch(scheduler: Scheduler, churn: Churn, watcher: Watcher, began: fl
     try:
         while True:
             await asyncio.sleep(60)
-            memory.append(scheduler.megabytes)
+            memory.append(scheduler.memory)
             minutes = (time.monotonic() - began) / 60
             print(
                 f"{minutes:5.1f} min: {churn.pods:7} pods created, {len(watcher.latencies):7} bound, "
-                f"{churn.nodes:5} nodes, {memory[-1]:6.0f} MB",
+                f"{churn.nodes:5} nodes, {memory[-1]:6.0f} MiB",
                 flush=True,
             )
     except asyncio.CancelledError:
@@ -386,7 +385,7 @@ async def _report(
     print(f"{churn.pods} pods ({churn.pods / seconds:.0f}/s) and {churn.nodes} nodes, {kills} kills of the API server")
     print(f"  bound {len(watcher.latencies)}; p50 {cuts[499]:.3f} s, p99 {cuts[989]:.3f} s, p99.9 {cuts[998]:.3f} s")
     print(f"  differences {differences}, bound twice {len(watcher.moved)}, pending though they fit {len(pending)}")
-    print(f"  tracebacks {tracebacks}, memory {first:.0f} MB early and {memory[-1]:.0f} MB at the end")
+    print(f"  tracebacks {tracebacks}, memory {first:.0f} MiB early and {memory[-1]:.0f} MiB at the end")
     kinds = Counter(
         re.sub(r"\d[\d.:]*", "N", line[:100]) for line in lines if re.match(r"\S+ \S+ [WE] ", line)
     ).most_common(8)

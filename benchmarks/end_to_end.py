@@ -26,6 +26,7 @@ from typing import Any
 
 from bayplan.client import HttpClient, connect, kinds
 from bayplan.core.api.quantity import milli_value, parse
+from process_usage import cpu_seconds
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 SCHEDULER = "bayplan-benchmark"
@@ -52,7 +53,7 @@ async def main() -> None:
         watcher = Watcher(options.pods)
         watching = asyncio.create_task(watcher.run(client))
         await _until_first_pod_is_bound(client, watcher)
-        cpu_before = {name: _cpu_seconds(process.pid) for name, process in processes.items()}
+        cpu_before = {name: cpu_seconds(process.pid) for name, process in processes.items()}
         print(f"{nodes} nodes, {options.pods} pods, {os.cpu_count()} CPUs", flush=True)
         began = time.monotonic()
         await _create(client, options.pods, watcher)
@@ -62,7 +63,7 @@ async def main() -> None:
         watching.cancel()
         await _report(client, watcher, began, created, ended)
         for name, process in processes.items():
-            spent = _cpu_seconds(process.pid) - cpu_before[name]
+            spent = cpu_seconds(process.pid) - cpu_before[name]
             print(f"  {name:<16} {spent:7.1f} s of CPU, {1e6 * spent / options.pods:6.0f} us per pod")
 
 
@@ -160,12 +161,6 @@ async def _until(condition: Any, seconds: float, what: str) -> None:
         if time.monotonic() > deadline:
             raise SystemExit(f"timed out waiting until {what}")
         await asyncio.sleep(0.05)
-
-
-def _cpu_seconds(pid: int) -> float:
-    """User and system CPU time of a process (Linux only)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _pod(name: str) -> bytes:

@@ -13,7 +13,7 @@ of the process until then.
 from __future__ import annotations
 
 import argparse
-import re
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.insight import Changes, Insight, Snapshot
+from process_usage import peak_mib
 from served_cluster import served
 
 NODES, RUNNING, PENDING, KINDS, COPIES, DRAINED = 5000, 45_000, 5000, 50, 100_000, 100
@@ -82,15 +83,8 @@ class Report:
         began = time.perf_counter()
         result = step()
         took = time.perf_counter() - began
-        print(f"{name:34}{took:8.2f} s {_peak():8.0f} MiB", flush=True)
+        print(f"{name:34}{took:8.2f} s {peak_mib(os.getpid()):8.0f} MiB", flush=True)
         return result
-
-
-def _peak() -> float:
-    """The peak of this process's memory in MiB. `ru_maxrss` would include that of the process that started it."""
-    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found is not None
-    return int(found[1]) / 1024
 
 
 def _asked(snapshot: Snapshot) -> Insight:

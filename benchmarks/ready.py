@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import first_question
+from process_usage import cpu_seconds
 from served_cluster import served
 
 POLL_SECONDS = 0.02
@@ -87,7 +88,7 @@ def _start(python: str, kubeconfig: Path, options: Sequence[str] = ()) -> Start:
                     log.seek(0)
                     raise SystemExit(log.read())
                 time.sleep(POLL_SECONDS)
-            cpu, elapsed = _cpu_seconds(process.pid), time.monotonic() - began
+            cpu, elapsed = cpu_seconds(process.pid), time.monotonic() - began
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
@@ -102,12 +103,6 @@ def _ready(port: str) -> bool:
             return bool(reply.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the user and system time of a process (Linux only)."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _options() -> argparse.Namespace:

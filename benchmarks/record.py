@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import resource
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
 from bayplan_devcluster.apiserver import ApiServer
+from process_usage import cpu_seconds, peak_mib
 
 
 async def main() -> None:
@@ -43,13 +43,13 @@ async def main() -> None:
             )
             assert process.stdout is not None
             await process.stdout.readline()
-            listed = _cpu_seconds(process.pid)
+            listed = cpu_seconds(process.pid)
             await _events(client, options.nodes, options.rate, options.seconds)
-            used = _cpu_seconds(process.pid) - listed
+            used = cpu_seconds(process.pid) - listed
             print(f"{options.nodes:,} nodes, {options.pods:,} pods, {options.rate} events/s for {options.seconds} s")
             print(f"  first lists: {listed:.1f} s of CPU")
             print(f"  then: {used / options.seconds:.1%} of a core")
-            print(f"  memory: {_peak(process.pid):.0f} MiB until then")
+            print(f"  memory: {peak_mib(process.pid):.0f} MiB until then")
             process.terminate()
             output, _ = await process.communicate()
             print(f"  memory: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MiB in all")
@@ -66,16 +66,6 @@ async def _events(client: HttpClient, nodes: int, rate: int, seconds: int) -> No
         await client.bind("default", name, f"node-{number % nodes}")
         await client.delete(POD, name, "default", grace_period_seconds=0)
         await asyncio.sleep(max(0.0, began + (number + 1) * 3 / rate - loop.time()))
-
-
-def _cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _peak(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import statistics
 import sys
@@ -26,6 +25,7 @@ from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
 from bayplan_devcluster.apiserver import ApiServer
+from process_usage import cpu_seconds, peak_mib
 
 
 async def main() -> None:
@@ -83,11 +83,11 @@ async def _run(options: argparse.Namespace, folder: Path, recording: Path | None
         while b"ready:" not in await process.stderr.readline():
             pass
         reading = asyncio.create_task(process.stderr.read())
-        listed = _cpu_seconds(process.pid)
+        listed = cpu_seconds(process.pid)
         await _create(client, options.rate, options.seconds)
         while any(not item["spec"].get("nodeName") for item in await _pods(client)):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.2)
-        used, memory = _cpu_seconds(process.pid) - listed, _peak(process.pid)
+        used, memory = cpu_seconds(process.pid) - listed, peak_mib(process.pid)
         process.send_signal(signal.SIGTERM)
         await process.wait()
         await reading
@@ -109,16 +109,6 @@ async def _pods(client: HttpClient) -> list[dict[str, dict[str, str]]]:
 
     page = await client.list(POD, decode=msgspec.json.decode)
     return list(page.items)
-
-
-def _cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _peak(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -17,12 +17,11 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -36,6 +35,7 @@ from bayplan.core.scheduling import decide
 from bayplan.core.sharing import Sharing
 from bayplan.foundations.collector import Collector
 from bayplan.foundations.heap import keep_heap
+from process_usage import peak_mib, resident_mib
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = 3
@@ -116,8 +116,8 @@ def main() -> None:
             figures |= _decisions(cluster, options.decisions)
     collector.end()
     figures["longest_pause_ms"] = 1000 * max(pauses, default=0.0)
-    figures["memory_mib"] = _resident()
-    figures["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["memory_mib"] = resident_mib(os.getpid())
+    figures["peak_mib"] = peak_mib(os.getpid())
     if options.json:
         print(json.dumps(figures))
         return
@@ -166,11 +166,6 @@ def _pauses() -> Iterator[list[float]]:
         yield seconds
     finally:
         gc.callbacks.remove(note)
-
-
-def _resident() -> float:
-    """Return the memory of the process in MiB."""
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize() / 2**20
 
 
 def _options() -> argparse.Namespace:

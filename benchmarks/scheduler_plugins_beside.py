@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from bayplan.core.api.kinds import NODE, POD
 from bayplan_plugins.capacity_scheduling.plugin import CapacityScheduling
 from bayplan_plugins.coscheduling.plugin import Coscheduling
 from bayplan_plugins.node_resource_topology.plugin import NodeResourceTopologyMatch
+from process_usage import cpu_seconds
 
 PLUGINS = CapacityScheduling, Coscheduling, NodeResourceTopologyMatch
 GANG = 4
@@ -142,11 +142,7 @@ async def _some_at_once(make: Callable[[Any], Awaitable[None]], arguments: Itera
 
 def _cpu(programs: Iterable[Program]) -> float:
     """The CPU seconds that programs have used."""
-    ticks = 0
-    for each in programs:
-        fields = Path(f"/proc/{each.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(cpu_seconds(each.pid) for each in programs)
 
 
 def main() -> None:

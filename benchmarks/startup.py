@@ -28,6 +28,7 @@ import aiohttp
 
 from bayplan.client import connect, kinds
 from bayplan.testing.documents import Document
+from process_usage import peak_mib
 from served_cluster import served
 
 SCHEDULER = "bayplan-benchmark"
@@ -67,7 +68,7 @@ async def _measure(kubeconfig: Path, pauses: Path, seconds: int) -> dict[str, fl
                 raise SystemExit("bayplan run ended early")
             await asyncio.sleep(0.05)
         ready = time.monotonic()
-        peak = _peak(process.pid)
+        peak = peak_mib(process.pid)
         async with connect(kubeconfig) as client:
             for number in range(seconds * _PER_SECOND):
                 pod = _pod(f"new-{number}")
@@ -76,7 +77,7 @@ async def _measure(kubeconfig: Path, pauses: Path, seconds: int) -> dict[str, fl
                 await asyncio.sleep(max(0.0, ready + number / _PER_SECOND - time.monotonic()))
             pods = (await client.list(kinds.POD, "default", limit=0)).items
         bound = sum(pod.metadata.name.startswith("new-") and bool(pod.spec.nodeName) for pod in pods)
-        peak_at_end = _peak(process.pid)
+        peak_at_end = peak_mib(process.pid)
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
@@ -100,12 +101,6 @@ async def _ready(url: str) -> bool:
             return response.status == 200
     except aiohttp.ClientError:
         return False
-
-
-def _peak(pid: int) -> float:
-    """Return the peak memory of a process in MiB (Linux only)."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 # In the process of the scheduler

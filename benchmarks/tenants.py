@@ -12,10 +12,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import os
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,6 +25,7 @@ from bayplan.core.config import build_profile, parse_configuration
 from bayplan.core.framework.profile import Profile
 from bayplan.core.scheduling import decide
 from bayplan.testing import make_node, make_pod
+from process_usage import resident_mib
 
 APPS, ZONES = 500, 10
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -89,7 +90,7 @@ class Tenants:
         """Return the memory and the times."""
         gc.collect()
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-        megabytes = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
+        memory = resident_mib(os.getpid())
         nodes = [_node("node-7", number, heartbeat=str(number)) for number in range(51)]
         pods = [make_pod(f"next-{number}", node="node-8", labels={"app": "app-1"}) for number in range(51)]
         plain = [make_pod(f"plain-{number}", labels={"plain": str(number)}) for number in range(11)]
@@ -101,7 +102,7 @@ class Tenants:
         update = _microseconds(self.state.set_node, nodes)
         change = _microseconds(add_and_remove, pods)
         decision = _microseconds(self._decide, plain) / 1000
-        return f"{megabytes:8.0f} MB  node {update:7.0f} µs  pod {change:6.0f} µs  decision {decision:6.2f} ms"
+        return f"{memory:8.0f} MiB  node {update:7.0f} µs  pod {change:6.0f} µs  decision {decision:6.2f} ms"
 
     def _come_and_go(self, pods: list[Any]) -> None:
         for pod in pods:

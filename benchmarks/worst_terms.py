@@ -22,6 +22,7 @@ from bayplan import PodInfo
 from bayplan.client import HttpClient, connect, kinds
 from bayplan.foundations.collector import CHECK_SECONDS
 from bayplan.testing import make_node, make_pod
+from process_usage import cpu_seconds, resident_mib
 from served_cluster import served
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
@@ -51,20 +52,20 @@ async def _measure(kubeconfig: Path, name: str, selector: Selector) -> None:
         pid = await stack.enter_async_context(_scheduler(kubeconfig))
         await _create(client, make_pod("first"))
         await _until_bound(client, "first")
-        memory, cpu = [_megabytes(pid)], 0.0
+        memory, cpu = [resident_mib(pid)], 0.0
         longest = whole = 0.0
         for number in range(ROUNDS):
-            before = _cpu_seconds(pid)
+            before = cpu_seconds(pid)
             waited, took = await _all_at_once(client, pid, selector, number)
-            cpu += (_cpu_seconds(pid) - before) / ROUNDS
+            cpu += (cpu_seconds(pid) - before) / ROUNDS
             longest, whole = max(longest, waited), max(whole, took)
-            memory.append(_megabytes(pid))
+            memory.append(resident_mib(pid))
             await _delete(client, [f"w-{number}-{each}" for each in range(PODS)])
             await _let_others_follow(client)
             await asyncio.sleep(1.1 * CHECK_SECONDS)  # until memory was given back
-            memory.append(_megabytes(pid))
+            memory.append(resident_mib(pid))
         numbers = ", ".join(f"{each:.0f}" for each in memory)
-        print(f"{name:16} {cpu:6.1f} s {longest:6.2f} s {whole:6.2f} s   {numbers} MB", flush=True)
+        print(f"{name:16} {cpu:6.1f} s {longest:6.2f} s {whole:6.2f} s   {numbers} MiB", flush=True)
 
 
 async def _all_at_once(client: HttpClient, pid: int, selector: Selector, number: int) -> tuple[float, float]:
@@ -152,12 +153,3 @@ SELECTORS: dict[str, Selector] = {
     "match six pods": lambda name, number: _app("In", f"app-{number}", name),
     "match all pods": lambda name, number: _app("NotIn", f"{name}-{number}"),
 }
-
-
-def _megabytes(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
