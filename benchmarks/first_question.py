@@ -21,13 +21,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from bayplan.insight import Snapshot
 from served_cluster import served
+from workload_cluster import HOSTNAME, ZONE, Document, owner, owner_reference
 
 APPS, PENDING = 40, 20
-ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 QUESTIONS = {
     "explain": ["explain", "default/pending-0"],
     "explain a placed pod": ["explain", "default/web-0"],
@@ -42,7 +41,6 @@ QUESTIONS = {
     "usage": ["usage"],
     "balance": ["balance"],
 }
-Document = dict[str, Any]
 
 
 def main() -> None:
@@ -110,7 +108,7 @@ def show_imports(log: str) -> None:
 def cluster(nodes: int, pods: int) -> Iterator[Document]:
     """Yield the objects: the pods of some workloads, nearly all of them placed."""
     for number in range(APPS):
-        yield _owner(f"web-{number}")
+        yield owner(f"web-{number}", "app:1")
     for number in range(nodes):
         yield _node(number)
     for number in range(pods):
@@ -152,21 +150,8 @@ def _node(number: int) -> Document:
     }
 
 
-def _owner(name: str) -> Document:
-    """The ReplicaSet of pods: without it, the API server's garbage collector deletes them."""
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "app:1"}]}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
-    }
-
-
 def _pod(name: str, number: int) -> Document:
     app = f"web-{number % APPS}"
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": True}
     selector = {"matchLabels": {"app": app}}
     return {
         "apiVersion": "v1",
@@ -176,7 +161,7 @@ def _pod(name: str, number: int) -> Document:
             "namespace": "default",
             "labels": {"app": app, "pod-template-hash": f"{number % APPS:010}"},
             "annotations": {"prometheus.io/scrape": "true", "checksum/config": "0" * 64},
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(app)],
         },
         "spec": {
             "containers": [_container("main", number), _container("sidecar", 0)],

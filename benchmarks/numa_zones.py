@@ -11,7 +11,6 @@ newer topology of the node. All times are CPU times.
 from __future__ import annotations
 
 import argparse
-import gc
 import random
 import time
 from collections.abc import Iterable
@@ -29,11 +28,11 @@ from bayplan.core.scheduling import decide
 from bayplan.core.sharing import Sharing
 from bayplan.foundations.heap import keep_heap
 from bayplan.testing import make_node, make_pod
+from turns import rates_in_turns
 
 NAME = "NodeResourceTopologyMatch"
 TOPOLOGIES = "noderesourcetopologies.v1alpha2.topology.node.k8s.io"
 KIND = custom_kind(TOPOLOGIES)
-TURN = 100
 SIZES = ("1", "2", "500m", "4")
 
 
@@ -56,15 +55,7 @@ def main() -> None:
     ):
         plain = Measured(asked, None, policy=scope)
         with_plugin = Measured(asked, args, told=told, policy=scope)
-        gc.collect()
-        gc.freeze()
-        for begin in range(-TURN, asked.pods, TURN):
-            for each in (plain, with_plugin):
-                each.place(range(begin, begin + TURN))
-                if begin < 0:  # the first turn fills columns
-                    each.seconds = 0.0
-        gc.unfreeze()
-        rate, of = asked.pods / with_plugin.seconds, asked.pods / plain.seconds
+        of, rate = rates_in_turns(asked.pods, plain, with_plugin)
         print(f"{name:<30} {rate:8,.0f} pods/s of {of:8,.0f}  {rate / of:5.2f}", flush=True)
 
 

@@ -13,7 +13,6 @@ plain pods.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import random
 import time
@@ -36,8 +35,8 @@ from bayplan_plugins.network_aware.groups import (
     WORKLOAD_LABEL,
     ZONE,
 )
+from turns import rates_in_turns
 
-TURN = 100
 WATCHER = {"watcherAddress": "http://watcher"}
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "NodeResourcesAllocatable": {"mode": "Most"},
@@ -97,19 +96,10 @@ def main() -> None:
     figures = {}
     for name in options.plugin or ARGUMENTS:
         plain, with_plugin = Measured(None, options.nodes), Measured(name, options.nodes)
-        gc.collect()
-        gc.freeze()
-        for begin in range(-TURN, options.pods, TURN):
-            for each in (plain, with_plugin):
-                each.place(range(begin, begin + TURN))
-                if begin < 0:  # the first turn fills columns
-                    each.seconds = 0.0
-        gc.unfreeze()
-        figures[name] = {"plain": options.pods / plain.seconds, "plugin": options.pods / with_plugin.seconds}
+        of, rate = rates_in_turns(options.pods, plain, with_plugin)
+        figures[name] = {"plain": of, "plugin": rate}
         if not options.json:
-            rates = figures[name]
-            print(f"{name:28} {rates['plugin']:8,.0f} pods/s of {rates['plain']:8,.0f}", end=" ")
-            print(f"({rates['plugin'] / rates['plain']:.2f})", flush=True)
+            print(f"{name:28} {rate:8,.0f} pods/s of {of:8,.0f} ({rate / of:.2f})", flush=True)
     if options.json:
         print(json.dumps(figures))
 

@@ -25,12 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.insight import Snapshot
-from insight import NODES, RUNNING, _node, _owner, _pod, _scaled
+from workload_cluster import Document, cluster, pod
 
 BATCHES, BATCH, SINGLE = 10, 1000, 200
-WORKLOADS = 500
-
-Document = dict[str, Any]
 
 
 def main() -> None:
@@ -38,7 +35,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="bayplan-benchmark-") as folder:
         file, token = Path(folder) / "cluster.bayplan", Path(folder) / "token"
-        Snapshot.of(_cluster(options.scale)).save(file)
+        Snapshot.of(cluster(options.scale)).save(file)
         with _served(file, token) as server:
             path = f"/v1/transactions/{server.call('POST', '/v1/transactions', {'seconds': 3600})['id']}"
             server.call("POST", f"{path}/place", {"objects": [_new("warm", 0)]})
@@ -61,9 +58,9 @@ def _batches(server: Server, path: str, kinds: int) -> None:
 def _single(server: Server, path: str) -> None:
     times = []
     for number in range(SINGLE):
-        pod = _new(f"single-{number}", number % 10)
+        single = _new(f"single-{number}", number % 10)
         began = time.perf_counter()
-        server.call("POST", f"{path}/place", {"objects": [pod]})
+        server.call("POST", f"{path}/place", {"objects": [single]})
         times.append(1000 * (time.perf_counter() - began))
     times.sort()
     median, late = statistics.median(times), times[int(0.95 * len(times))]
@@ -100,23 +97,10 @@ def _served(file: Path, token: Path) -> Iterator[Server]:
             process.terminate()
 
 
-def _cluster(scale: float) -> Iterator[Document]:
-    nodes = _scaled(NODES, scale)
-    for number in range(WORKLOADS):
-        yield _owner(f"app-{number}")
-    for number in range(nodes):
-        yield _node(number)
-    for number in range(_scaled(RUNNING, scale)):
-        pod = _pod(f"running-{number}", number)
-        pod["spec"]["nodeName"] = f"node-{number % nodes}"
-        pod["status"] = {"phase": "Running"}
-        yield pod
-
-
 def _new(name: str, kind: int) -> Document:
-    pod = _pod(name, kind)
-    del pod["status"]
-    return pod
+    new = pod(name, kind)
+    del new["status"]
+    return new
 
 
 def _options() -> argparse.Namespace:
