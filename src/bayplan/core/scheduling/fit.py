@@ -6,13 +6,17 @@ it in the plan, as a value for messages and questions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
+from typing import TypeVar
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.gangs import Gang, GangVictims, Placement
 from bayplan.core.framework.status import Status
 from bayplan.core.scheduling.decision import Decision, Outcome
+
+T = TypeVar("T")
 
 _NAMED = 10
 """How many victims a message names."""
@@ -84,11 +88,18 @@ class GangFit:
             return decision.nominated_node or ""
         return decision.node or ""
 
-    def worth_continuing(self, left: int) -> bool:
-        """Whether to try another of the remaining members, or gangs.
+    def worth_trying(self, parts: Sequence[T]) -> Iterator[T]:
+        """Yield members, or gangs, as long as trying another one is of use.
 
-        False if too few can still be placed, or if enough are placed and a rejected member may be retried individually.
+        It isn't if too few can still be placed, or if enough are placed and a rejected member may be retried
+        individually.
         """
+        for done, part in enumerate(parts):
+            if not self._worth_continuing(len(parts) - done):
+                return
+            yield part
+
+    def _worth_continuing(self, left: int) -> bool:
         if self.failed:
             return False
         if self.gang.groups_needed:

@@ -144,12 +144,8 @@ class GangSearch:
     def _fit_groups(self, gang: Gang, placement: Placement | None) -> Search:
         """Fit the groups of a gang one after the other, with those that fit on their nodes. Raises PluginError."""
         fit = GangFit(gang, placement=placement)
-        left = len(gang.groups)
         with self.state.what_if() as what_if:
-            for group in gang.groups:
-                if not fit.worth_continuing(left):
-                    break
-                left -= 1
+            for group in fit.worth_trying(gang.groups):
                 nodes = self.nodes if placement is None else placement.nodes
                 part = yield from self._best(group, generate_placements(self.profile, group, nodes), placement)
                 for decision in part.placed if part.fits else ():
@@ -164,12 +160,8 @@ class GangSearch:
         there taken.
         """
         fit = GangFit(gang, preempt, placement)
-        left = len(gang.members)
         with self.state.what_if() as what_if:
-            for member in gang.members:
-                if not fit.worth_continuing(left):
-                    break
-                left -= 1
+            for member in fit.worth_trying(gang.members):
                 pod = self.taken.get(member.uid)
                 if pod is None:
                     fit.held_back.append(member.name)

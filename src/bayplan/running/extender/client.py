@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Self
 
@@ -84,15 +85,9 @@ class HttpExtenders:
         for extender in self._extenders:
             if not extender.binds or not extender.interested(pod):
                 continue
-            try:
+            with self._ignored(extender, "bind"):
                 await extender.bind(pod, node_name)
-            except ExtenderError as error:
-                if not extender.ignorable:
-                    raise
-                self._ignore(extender, "bind", error)
-                continue
-            self._recovered(extender, "bind")
-            return True
+                return True
         return False
 
     async def _filter(self, question: ExtenderFilter) -> Filtered:
@@ -105,16 +100,10 @@ class HttpExtenders:
                 break
             if not extender.filters or not extender.interested(pod):
                 continue
-            try:
+            with self._ignored(extender, "filter"):
                 answer = await extender.filter(pod, nodes, offered)
-            except ExtenderError as error:
-                if not extender.ignorable:
-                    raise
-                self._ignore(extender, "filter", error)
-                continue
-            self._recovered(extender, "filter")
-            rejected.update(answer.rejected)
-            offered = {name: offered[name] for name in answer.feasible}
+                rejected.update(answer.rejected)
+                offered = {name: offered[name] for name in answer.feasible}
         return Filtered(offered.keys(), rejected)
 
     async def _prioritize(self, question: ExtenderScore) -> Mapping[str, int]:
@@ -123,12 +112,9 @@ class HttpExtenders:
         offered = {nodes.name(position): position for position in range(len(nodes))}
 
         async def scores_of(extender: HttpExtender) -> Mapping[str, int]:
-            try:
+            scores: Mapping[str, int] = {}
+            with self._ignored(extender, "prioritize", always=True):
                 scores = await extender.prioritize(question.pod, nodes, offered)
-            except ExtenderError as error:
-                self._ignore(extender, "prioritize", error)
-                return {}
-            self._recovered(extender, "prioritize")
             return scores
 
         called = [each for each in self._extenders if each.prioritizes and each.interested(question.pod)]
@@ -143,32 +129,30 @@ class HttpExtenders:
         for extender in self._extenders:
             if not extender.preempts or not extender.interested(question.pod):
                 continue
-            try:
+            with self._ignored(extender, "preempt"):
                 left = await extender.preempt(question.pod, candidates, question.nodes)
-            except ExtenderError as error:
-                if not extender.ignorable:
-                    raise
-                self._ignore(extender, "preempt", error)
-                continue
-            self._recovered(extender, "preempt")
-            for candidate in left:
-                if not candidate.victims and not extender.ignorable:
-                    raise ExtenderError(f'expected at least one victim pod on node "{candidate.node_name}"')
-            candidates = [candidate for candidate in left if candidate.victims]
+                for candidate in left:
+                    if not candidate.victims and not extender.ignorable:
+                        raise ExtenderError(f'expected at least one victim pod on node "{candidate.node_name}"')
+                candidates = [candidate for candidate in left if candidate.victims]
             if not candidates:
                 break
         return tuple(candidates)
 
-    def _ignore(self, extender: HttpExtender, what: str, error: ExtenderError) -> None:
-        """Log the error of an ignored extender, unless it is the same as the last one."""
-        known = self._errors.get((extender.url, what))
-        level = logging.DEBUG if known == str(error) else logging.WARNING
-        log.log(level, "ignoring extender %s in %s: %s", extender.url, what, error)
-        self._errors[extender.url, what] = str(error)
-
-    def _recovered(self, extender: HttpExtender, what: str) -> None:
-        if self._errors.pop((extender.url, what), ""):
-            log.warning("extender %s works again in %s", extender.url, what)
+    @contextmanager
+    def _ignored(self, extender: HttpExtender, verb: str, *, always: bool = False) -> Iterator[None]:
+        """Go on after an error of an ignorable extender; `always`: of any. The same error is warned of once."""
+        try:
+            yield
+        except ExtenderError as error:
+            if not extender.ignorable and not always:
+                raise
+            level = logging.DEBUG if self._errors.get((extender.url, verb)) == str(error) else logging.WARNING
+            log.log(level, "ignoring extender %s in %s: %s", extender.url, verb, error)
+            self._errors[extender.url, verb] = str(error)
+        else:
+            if self._errors.pop((extender.url, verb), ""):
+                log.warning("extender %s works again in %s", extender.url, verb)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
