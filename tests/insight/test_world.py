@@ -33,7 +33,7 @@ def world_of(*objects, **options):
     world = World(**options)
     world.rng = FirstChoice()
     world.move(Snapshot.of(objects).documents)
-    assert world.problems == []
+    assert world.contents.problems == []
     return world
 
 
@@ -106,7 +106,7 @@ def test_move_reads_only_what_has_changed():
 def test_unreadable_objects_are_left_out_and_reported():
     world = World()
     world.move(Snapshot.of([node("a", cpu="many"), node("b"), pod("x", cpu="some")]).documents)
-    assert [line.partition(" is left out")[0] for line in world.problems] == ["Node a", "Pod default/x"]
+    assert [line.partition(" is left out")[0] for line in world.contents.problems] == ["Node a", "Pod default/x"]
     assert world.state.nodes.name(0) == "b"
 
 

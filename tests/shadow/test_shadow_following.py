@@ -245,7 +245,7 @@ async def test_a_node_that_cannot_be_read_is_named_and_left_out(caplog):
         await client.bind("default", "good", "node-0")
         await until(lambda: followed.shadow.tally.total() == 1)
         await until(lambda: "Node bad is left out" in caplog.text)
-    assert followed.shadow.world.problems == []
+    assert followed.shadow.world.contents.problems == []
     assert followed.odd == []
 
 

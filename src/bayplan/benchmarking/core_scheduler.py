@@ -21,7 +21,7 @@ from bayplan.core.cluster.state import ClusterState
 from bayplan.core.executor.attempts import AttemptDriver
 from bayplan.core.executor.binding import BINDING
 from bayplan.core.executor.executor import Executor
-from bayplan.core.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.core.executor.handlers import Handlers, PodHandler, Receiver, SentNode
 from bayplan.core.executor.intake import Intake
 from bayplan.core.executor.ports import Binding, Ports
 from bayplan.core.executor.runtime import MoveOnEvent, Only, Runtime
@@ -90,10 +90,8 @@ class CoreScheduler:
         )
         self._attempts = AttemptDriver(runtime, random.Random(0))
         self._executor = Executor(runtime)
-        self._receiver = Receiver.of(runtime)
         self._pods = PodHandler(Receiver.of(runtime, counter.timed(runtime.move)))
-        self._nodes = NodeHandler(self._receiver)
-        self._others: dict[Kind, ObjectHandler] = {}
+        self._handlers = Handlers(Receiver.of(runtime), pods=self._pods)
         self.attempts: dict[str, list[float]] = defaultdict(list)
 
     def put_pod(self, raw: bytes) -> PodInfo:
@@ -109,21 +107,13 @@ class CoreScheduler:
     def put(self, kind: Kind, key: str, obj: Any) -> None:
         """Handle a new or changed object that isn't a pod."""
         began = time.perf_counter()
-        if kind is NODE:
-            self._nodes.put(key, SentNode(obj))
-        else:
-            self._handler(kind).put(key, obj)
+        self._handlers.of(kind).put(key, SentNode(obj) if kind is NODE else obj)
         self._handled(time.perf_counter() - began)
 
     def removed(self, kind: Kind, key: str) -> None:
         """Handle the deletion of an object."""
         began = time.perf_counter()
-        if kind is POD:
-            self._pods.removed(key)
-        elif kind is NODE:
-            self._nodes.removed(key)
-        else:
-            self._handler(kind).removed(key)
+        self._handlers.of(kind).removed(key)
         self._handled(time.perf_counter() - began)
 
     def work(self) -> bool:
@@ -190,12 +180,6 @@ class CoreScheduler:
 
     def _activate(self, pods: Iterable[PodInfo]) -> None:
         self._runtime.activate(pods)
-
-    def _handler(self, kind: Kind) -> ObjectHandler:
-        handler = self._others.get(kind)
-        if handler is None:
-            handler = self._others[kind] = ObjectHandler(kind, self._receiver)
-        return handler
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

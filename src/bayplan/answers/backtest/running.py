@@ -156,7 +156,7 @@ def simulate(
     observers.append(_Failing(length))
     timeline = Timeline(world, history.begin, observers, _behaviour(run, ahead.delays), seed=run.seed)
     timeline.run(stream, length)
-    notes = [*world.problems, *_counted_failures(world)]
+    notes = [*world.contents.problems, *_counted_failures(world)]
     names = tuple(sorted({pool.key.name for pool in pools.values()}))
     return SimulationResult(measures.summary(), preset, names, timeline.attempts, tuple(notes))
 

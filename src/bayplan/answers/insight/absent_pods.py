@@ -11,8 +11,8 @@ from bayplan.core.api.kinds import POD
 
 def why_absent(snapshot: Snapshot, world: World, key: str) -> str:
     """Return why the pod `namespace/name` isn't in the world of a snapshot."""
-    if (POD, key) in world.left_out:
-        return f"pod {key} cannot be read: {world.left_out[POD, key]}"
+    if (POD, key) in world.contents.left_out:
+        return f"pod {key} cannot be read: {world.contents.left_out[POD, key]}"
     if key in snapshot.of_kind(POD):
         return f"pod {key} has terminated"
     preempted = preempted_by(snapshot, world, key)

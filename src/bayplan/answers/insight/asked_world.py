@@ -65,7 +65,7 @@ class AskedWorld:
             self._decide_as(with_gangs(gates_of(version)))
         usable = self._usable.of(snapshot)
         self.world.move(usable.documents, snapshot.taken or datetime.now(UTC))
-        self.snapshot = without(usable, self.world.left_out)
+        self.snapshot = without(usable, self.world.contents.left_out)
         self._given = snapshot
 
     def renewed(self) -> Self:
@@ -77,7 +77,7 @@ class AskedWorld:
     @property
     def problems(self) -> list[str]:
         """The objects that were left out, one line each."""
-        return [*self._usable.problems, *self.world.problems]
+        return [*self._usable.problems, *self.world.contents.problems]
 
     def _manifests(self, progress: Progress = silent) -> Manifests:
         return manifests.Manifests(self.snapshot, self.seed, AdditionLimit(self.limits, progress))

@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bayplan.answers.replay.ports import SILENT, ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
+from bayplan.answers.replay.reported_objects import ReportedObjects
 from bayplan.answers.replay.restoring import RestoredQueue, restore_queue, restore_state
 from bayplan.answers.replay.tasks import ReplayedTask, ReplayedTasks
-from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.core.api.objects import UndecodableObject, decode
-from bayplan.core.cluster.pod_decoder import PodDecoder
+from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.executor.attempts import AttemptDriver
 from bayplan.core.executor.executor import Executor
 from bayplan.core.executor.giving_way import TimeSlice, Unfinished
-from bayplan.core.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.core.executor.handlers import Receiver
 from bayplan.core.executor.intake import Intake
 from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.extenders import EXTENDER
@@ -94,16 +93,13 @@ class ReplayedScheduler:
             self._desk.connect(runtime)
             self._attempts.lending = self._desk.lending
         self._unfinished = Unfinished(TimeSlice(lambda: 0.0))
-        self._decoder = PodDecoder()
-        self._receiver = Receiver.of(runtime)
-        self._kinds = {kind.kind: kind for kind in handle.watched}
-        self._handlers: dict[str, ObjectHandler | PodHandler] = {}
+        self._objects = ReportedObjects(Receiver.of(runtime), handle.watched)
         self._attempt: ReplayedTask | None = None
 
     @property
     def kinds(self) -> list[Kind]:
         """The kinds that the scheduler watched, nodes and pods included."""
-        return sorted({*self._kinds.values(), NODE, POD}, key=lambda kind: kind.resource)
+        return sorted(self._objects.kinds.values(), key=lambda kind: kind.resource)
 
     # Entries
 
@@ -114,9 +110,8 @@ class ReplayedScheduler:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Begin with a checkpoint."""
-        kinds = {kind.kind: kind for kind in self.kinds}
         with collector_paused():
-            restore_state(checkpoint, self.state, kinds, self._decode)
+            restore_state(checkpoint, self.state, self._objects.kinds, self._objects.decode)
             self._restore_requests(checkpoint)
             restore_queue(checkpoint, self.queue, self.state)
         state = checkpoint.random
@@ -161,7 +156,7 @@ class ReplayedScheduler:
         """Take any other entry in."""
         self.clock.entry(entry.times)
         if isinstance(entry, Changed):
-            self._change(entry)
+            self._objects.take(entry)
         elif isinstance(entry, entries.Began):
             self._step(entry.task)
         elif isinstance(entry, entries.Replied):
@@ -209,35 +204,3 @@ class ReplayedScheduler:
 
     def _activate(self, pods: Iterable[PodInfo]) -> None:
         self.queue.activate(pods, self.clock.monotonic())
-
-    def _change(self, entry: Changed) -> None:
-        kind = self._kinds.get(entry.kind) or _kind(entry.kind)
-        handler = self._handlers.get(entry.kind)
-        if handler is None:
-            handler = self._handlers[entry.kind] = (
-                PodHandler(self._receiver)
-                if kind is POD
-                else NodeHandler(self._receiver)
-                if kind is NODE
-                else ObjectHandler(kind, self._receiver)
-            )
-        if entry.raw is None:
-            handler.removed(entry.key)
-            return
-        try:
-            handler.put(entry.key, self._decode(kind, entry.raw))
-        except UndecodableObject:
-            return  # another version of Bayplan could decode it: the next decision that differs says so
-
-    def _decode(self, kind: Any, raw: bytes) -> Any:
-        if kind is POD:
-            pod = self._decoder.decode(raw)
-            return pod.with_atomic_resizes() if self._receiver.gates.enabled("AtomicResizes") else pod
-        return SentNode.read(raw) if kind is NODE else decode(kind.type, raw)
-
-
-def _kind(name: str) -> Kind:
-    try:
-        return kind_of(name)
-    except ValueError as error:
-        raise RecordingError(f"the recording has an object of an odd kind: {error}") from None

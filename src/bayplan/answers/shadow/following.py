@@ -161,7 +161,7 @@ class ShadowFollower:
             self._arrived.clear()
 
     async def _settle(self) -> None:
-        problems = self.shadow.world.problems
+        problems = self.shadow.world.contents.problems
         while True:
             await asyncio.sleep(TICK)
             self._settle_some()

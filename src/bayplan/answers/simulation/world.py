@@ -14,23 +14,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from bayplan.answers.simulation.handle import OfflineHandle
 from bayplan.answers.simulation.held_nominations import HeldNominations
 from bayplan.answers.simulation.pending import PendingPodsOfWorld
 from bayplan.answers.simulation.usual import USUAL_GATES, usual_configuration
-from bayplan.answers.simulation.world_nodes import NodesOfWorld
+from bayplan.answers.simulation.world_contents import Documents, NodesOfWorld, WorldContents
 from bayplan.answers.simulation.writes import StoreClient
 from bayplan.core.api.kinds import NODE, POD, RESOURCE_CLAIM, Kind
-from bayplan.core.api.objects import decode
 from bayplan.core.api.volumes import full_name
-from bayplan.core.cluster.pod_decoder import PodDecoder
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.core.executor.handlers import ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.core.executor.handlers import Handler, Handlers, Receiver, SentNode
 from bayplan.core.executor.intake import Intake
 from bayplan.core.executor.runtime import MoveOnEvent, Only
 from bayplan.core.framework.calling import call
@@ -50,9 +47,6 @@ from bayplan.core.versions import FeatureGates
 from bayplan.foundations.collector import collector_paused
 from bayplan.foundations.failures import Failures
 
-Documents = Mapping[Kind, Mapping[str, bytes]]
-"""Kind -> `namespace/name` (or `name`) -> the object's JSON."""
-
 _KEYS = 256
 """For how many keys of pods results are kept per profile: questions are about pods of many workloads in turn."""
 
@@ -66,8 +60,7 @@ class World:
 
     Attributes:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
-        documents: the objects that `move` was given, also those that no plugin reads.
-        problems: objects that could not be read, one line each. left_out: those that can't be read now.
+        contents: the objects that `move` was given, and those that could not be read.
         version: increases with every change. Where it is the same, decisions are the same.
         rng: chooses among nodes with equal scores.
         queue_profiles, own_volumes, sharing: what simulations make their queues and attempts of. failures: of plugins.
@@ -99,17 +92,12 @@ class World:
         self.own_volumes = own_volumes(self.state.objects)
         self._pending = PendingPodsOfWorld(self.state.nominations)
         self.pending = self._pending.by_key
-        self.problems: list[str] = []
-        self.left_out: dict[tuple[Kind, str], str] = {}
+        self.contents = WorldContents()
         self.version = 0
         self.failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
         self.sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
-        self._decoder = PodDecoder()
-        self.documents: Documents = MappingProxyType({})
-        self._read_kinds: set[Kind] = set()
-        """The kinds of `documents` that are in the state. Plugins that are built later may watch more."""
         self._undo: list[Callable[[], object]] = []
         self._changed: dict[tuple[Kind, str], None] = {}
         """The objects that were changed since `move`."""
@@ -119,7 +107,7 @@ class World:
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
-        self._receiver = receiver = Receiver(
+        receiver = Receiver(
             state=self.state,
             pending=self._pending,
             waiting=self.handle.waiting_pods,
@@ -130,8 +118,7 @@ class World:
             forget=lambda _: None,
             gates=gates,
         )
-        self._pods, self._nodes = PodHandler(receiver), NodesOfWorld(receiver, self._leave_out)
-        self._others: dict[Kind, ObjectHandler] = {}
+        self._handlers = Handlers(receiver, nodes=NodesOfWorld(receiver, self.contents.leave_out))
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
 
     # Contents
@@ -146,46 +133,14 @@ class World:
         if now is not None:
             self.handle.time = now
         with collector_paused():
-            read = {NODE, POD, *self.handle.watched}
-            for kind in sorted(read & {*documents, *self.documents}, key=_pods_last):
-                old = self.documents.get(kind, _NONE) if kind in self._read_kinds else _NONE
-                self._move_kind(kind, old, documents.get(kind, _NONE))
-        self.documents, self._read_kinds = documents, read
+            for kind, key, obj in self.contents.replace(documents, self.handle.watched):
+                self._put(kind, key, obj)
         self._sort_pods()
-
-    def _move_kind(self, kind: Kind, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:
-        if old is new:
-            return
-        for key in old.keys() - new.keys():
-            self.left_out.pop((kind, key), None)
-            self._put(kind, key, None)
-        for key in sorted(new):
-            if old.get(key) is not new[key]:
-                self.left_out.pop((kind, key), None)
-                self._put(kind, key, self._read(kind, key, new[key]))
-
-    def _read(self, kind: Kind, key: str, raw: bytes) -> Any:
-        try:
-            if kind is POD:
-                return self._decoder.decode(raw)
-            obj = decode(kind.type, raw)
-            if kind.model and obj.metadata is not None and not obj.metadata.uid:
-                obj.metadata.uid = key  # written by hand: claims are told apart by their uids
-            return obj
-        except ValueError as error:
-            self._leave_out(kind, key, str(error).removeprefix(f"{kind.kind} {key}: "))
-            return None
-
-    def _leave_out(self, kind: Kind, key: str, reason: str) -> None:
-        self.left_out[kind, key] = reason
-        self.problems.append(f"{kind.kind} {key} is left out: {reason}")
 
     def add(self, kind: Kind, key: str, raw: bytes) -> None:
         """Add or replace an object, given as JSON. Kinds that no plugin reads are ignored. Raises ValueError."""
-        if kind is POD:
-            self.change(kind, key, self._decoder.decode(raw))
-        elif kind is NODE or kind in self.handle.watched:
-            self.change(kind, key, decode(kind.type, raw))
+        if kind in (POD, NODE) or kind in self.handle.watched:
+            self.change(kind, key, self.contents.decode(kind, raw))
 
     def change(self, kind: Kind, key: str, obj: Any) -> None:
         """Add or replace an object until `reset`, or the end of `what_if`; remove it if `obj` is None.
@@ -216,25 +171,23 @@ class World:
         self.version += 1
         self._putting = True
         try:
+            handler = self._handlers.of(kind)
             if kind is POD:
-                self._put_pod(key, obj)
-            elif kind is NODE:
-                self._nodes.removed(key) if obj is None else self._nodes.put(key, SentNode(obj))
+                self._put_pod(handler, key, obj)
+            elif obj is None:
+                handler.removed(key)
             else:
-                handler = self._others.get(kind)
-                if handler is None:
-                    handler = self._others[kind] = ObjectHandler(kind, self._receiver)
-                handler.removed(key) if obj is None else handler.put(key, obj)
+                handler.put(key, SentNode(obj) if kind is NODE else obj)
         finally:
             self._putting = False
 
-    def _put_pod(self, key: str, pod: PodInfo | None) -> None:
+    def _put_pod(self, handler: Handler, key: str, pod: PodInfo | None) -> None:
         old = self.pod(key)
         if old is not None and (pod is None or pod.terminated or pod.uid != old.uid):
-            self._pods.removed(key)
+            handler.removed(key)
         if pod is None or pod.terminated:
             return
-        self._pods.put(key, pod)
+        handler.put(key, pod)
         if pod.node_name:
             self._pending.bound(pod.uid)
             self._unsorted.add(pod.node_name)
@@ -433,14 +386,6 @@ class World:
         start = PodRun.start if explain else sharing.start
         options = Options(explain=explain, start=start, failures=self.failures)
         return run(attempt(unit, profile, self.state, self.rng, options), lambda pod: self.gate_of(pod) is None)
-
-
-_NONE: Mapping[str, bytes] = MappingProxyType({})
-
-
-def _pods_last(kind: Kind) -> tuple[int, str]:
-    """The order in which kinds are read: nodes first, and last the pods, which depend on all others."""
-    return (0 if kind is NODE else 2 if kind is POD else 1), kind.resource
 
 
 def _created(pod: PodInfo) -> float:

@@ -358,3 +358,31 @@ class NodeHandler(ObjectHandler):
             self._store.remove(key)
             self._receiver.state.remove_node(key)
             self._receiver.move(NODE_DELETE, old, None)
+
+
+class Handler(Protocol):
+    """Handles what is reported of the objects of one kind."""
+
+    def put(self, key: str, new: Any, /) -> None:
+        """Handle a new or changed object; of nodes, a `SentNode`."""
+
+    def removed(self, key: str, /) -> None:
+        """Handle the deletion of an object."""
+
+
+class Handlers:
+    """The handler of each kind, made when it is first asked for. `pods`, `nodes`: by default those of this module."""
+
+    def __init__(self, receiver: Receiver, pods: PodHandler | None = None, nodes: NodeHandler | None = None) -> None:
+        self._receiver = receiver
+        self._by_kind: dict[Kind, Handler] = {
+            POD: pods or PodHandler(receiver),
+            NODE: nodes or NodeHandler(receiver),
+        }
+
+    def of(self, kind: Kind) -> Handler:
+        """Return the handler of a kind."""
+        handler = self._by_kind.get(kind)
+        if handler is None:
+            handler = self._by_kind[kind] = ObjectHandler(kind, self._receiver)
+        return handler

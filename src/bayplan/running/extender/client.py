@@ -111,16 +111,14 @@ class HttpExtenders:
         nodes = question.nodes
         offered = {nodes.name(position): position for position in range(len(nodes))}
 
-        async def scores_of(extender: HttpExtender) -> Mapping[str, int]:
-            scores: Mapping[str, int] = {}
+        total: Counter[str] = Counter()
+
+        async def add_scores(extender: HttpExtender) -> None:
             with self._ignored(extender, "prioritize", always=True):
-                scores = await extender.prioritize(question.pod, nodes, offered)
-            return scores
+                total.update(await extender.prioritize(question.pod, nodes, offered))
 
         called = [each for each in self._extenders if each.prioritizes and each.interested(question.pod)]
-        total: Counter[str] = Counter()
-        for scores in await asyncio.gather(*map(scores_of, called)):
-            total.update(scores)
+        await asyncio.gather(*map(add_scores, called))
         return {name: _wrapped(score) for name, score in total.items()}
 
     async def _preempt(self, question: ExtenderPreempt) -> tuple[Candidate, ...]:

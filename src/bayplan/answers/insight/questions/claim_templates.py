@@ -104,7 +104,7 @@ def _unmade(pod: PodInfo) -> Iterator[PodResourceClaim]:
 
 
 def _template(world: World, namespace: str, name: str) -> Any:
-    raw = world.documents.get(RESOURCE_CLAIM_TEMPLATE, {}).get(f"{namespace}/{name}")
+    raw = world.contents.documents.get(RESOURCE_CLAIM_TEMPLATE, {}).get(f"{namespace}/{name}")
     try:
         return None if raw is None else decode(RESOURCE_CLAIM_TEMPLATE.type, raw)
     except UndecodableObject:
@@ -121,7 +121,7 @@ def _added(new: tuple[Any, ...], namespace: str, name: str) -> Any:
 
 
 def _names(world: World, namespace: str) -> list[str]:
-    keys = (key.partition("/") for key in world.documents.get(RESOURCE_CLAIM_TEMPLATE, {}))
+    keys = (key.partition("/") for key in world.contents.documents.get(RESOURCE_CLAIM_TEMPLATE, {}))
     return [name for where, _, name in keys if where == namespace]
 
 

@@ -120,7 +120,7 @@ def fewer_members(world: World, pod: PodInfo, missing: MissingMember | None) -> 
 
 def finished_members(world: World, gang: Gang) -> Iterator[PodInfo]:
     """Yield the pods of a gang that have finished, which therefore don't count."""
-    for key, raw in world.documents.get(POD, {}).items():
+    for key, raw in world.contents.documents.get(POD, {}).items():
         if gang.name.encode() not in raw or world.pod(key) is not None:
             continue
         try:

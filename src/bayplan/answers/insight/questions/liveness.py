@@ -66,7 +66,7 @@ class SeenLease:
 def lease_of(world: World, scheduler: str) -> SeenLease | None:
     """Return the lease of a scheduler, if its name tells which one that is. An odd lease tells nothing."""
     name = _LEASES.get(scheduler, scheduler)
-    for key, raw in world.documents.get(LEASE, {}).items():
+    for key, raw in world.contents.documents.get(LEASE, {}).items():
         if key.rpartition("/")[2] != name:
             continue
         try:
@@ -131,7 +131,7 @@ def human_ago(now: datetime, then: datetime) -> str:
 def _event_times(world: World, scheduler: str) -> Iterator[datetime]:
     """Yield the times of events that a scheduler has reported."""
     mark = scheduler.encode()
-    for raw in world.documents.get(CORE_EVENT, {}).values():
+    for raw in world.contents.documents.get(CORE_EVENT, {}).values():
         if mark not in raw:
             continue
         try:
