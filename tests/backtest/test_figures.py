@@ -15,7 +15,9 @@ from bayplan.answers.backtest.shown import clock, duration, hours
 from bayplan.answers.insight.prices import Prices
 from bayplan.answers.simulation.behaviour import Termination
 from bayplan.answers.simulation.happenings import PodArrives
-from bayplan.answers.simulation.meter import ClusterMeter, Size, Spread, Waits
+from bayplan.answers.simulation.meter import ClusterMeter
+from bayplan.answers.simulation.metered_nodes import Size
+from bayplan.answers.simulation.metered_pods import Spread, Waits
 from bayplan.testing import make_pod
 
 EMPTY = ClusterMeter(60.0).summary()

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.answers.simulation.meter import ClusterMeter, Size
+from bayplan.answers.simulation.meter import ClusterMeter
+from bayplan.answers.simulation.metered_nodes import Size
 
 GIB = 1 << 30
 

@@ -22,7 +22,8 @@ from bayplan.answers.history.ends import DISRUPTIONS, ENDS_BY_ITSELF, PREEMPTION
 from bayplan.answers.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.answers.history.reading import History
 from bayplan.answers.simulation.measures import room_of, size_of
-from bayplan.answers.simulation.meter import ClusterMeter, PriceOf, Size, Summary
+from bayplan.answers.simulation.meter import ClusterMeter, Summary
+from bayplan.answers.simulation.metered_nodes import PriceOf, Size
 from bayplan.core.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE
 
 Json = Mapping[str, Any]

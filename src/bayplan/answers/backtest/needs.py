@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bayplan.answers.backtest.delays import RecordedDelays
 from bayplan.answers.simulation.behaviour import DEFAULT_GRACE
-from bayplan.answers.simulation.meter import Size
+from bayplan.answers.simulation.metered_nodes import Size
 from bayplan.answers.simulation.owners import belongs_to, owners_of, run_time_groups
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
 from bayplan.core.cluster.pod_info import PodInfo

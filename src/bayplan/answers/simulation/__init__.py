@@ -11,7 +11,7 @@ interruptions. No second implementation of a decision is here. Extenders are not
 
 A World belongs to one thread at a time. Questions, histories and the shadow each have their own.
 
-Other packages use `behaviour`, `claims`, `evictions`, `handle`, `happenings`, `lives`, `measures`, `meter`, `models`,
-`owners`, `quantiles`, `rehearsal`, `replicas`, `results`, `simulation`, `timeline`, `usual`, `volumes`,
-`world`, `writes`.
+Other packages use `behaviour`, `claims`, `evictions`, `handle`, `happenings`, `lives`, `measures`, `meter`,
+`metered_nodes`, `models`, `owners`, `quantiles`, `rehearsal`, `replicas`, `results`, `simulation`, `timeline`, `usual`,
+`volumes`, `world`, `writes`.
 """

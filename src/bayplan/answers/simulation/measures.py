@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayplan.answers.simulation.lives import PodLifetime
-from bayplan.answers.simulation.meter import ClusterMeter, PriceOf, Size, Summary
+from bayplan.answers.simulation.meter import ClusterMeter, Summary
+from bayplan.answers.simulation.metered_nodes import PriceOf, Size
 from bayplan.answers.simulation.owners import belongs_to
 from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.core.api.kinds import NODE
