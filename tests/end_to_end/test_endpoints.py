@@ -77,7 +77,7 @@ def labels(**values: str) -> frozenset:
 @asynccontextmanager
 async def serving(cluster, *plugins: Plugin, run: bool = True, leadership: Leadership | None = None, **published):
     metrics = Metrics(sampled=1.0)
-    async with HttpClient(cluster.access, observer=metrics) as client, aiohttp.ClientSession() as session:
+    async with HttpClient(cluster.access, observer=metrics.requests) as client, aiohttp.ClientSession() as session:
         profiles = {NAME: lambda handle: default_profile(NAME, handle, plugins)}
         scheduler = Scheduler(
             client,

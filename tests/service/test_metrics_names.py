@@ -48,8 +48,8 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
     metrics.handled("NodeAdd", 0.0)
     event = type("Event", (), {"label": "NodeAdd"})
     metrics.ask_hint(lambda *_: Hint.QUEUE, "NodeAffinity", pod, event, None, None)
-    metrics.requested("GET", "host:1", "200", 0.1, 0, 10)
-    metrics.waited("GET", "host:1", 0.1)
+    metrics.requests.requested("GET", "host:1", "200", 0.1, 0, 10)
+    metrics.requests.waited("GET", "host:1", 0.1)
     metrics.leading["bayplan"] = lambda: True
     metrics.failures.record("writing an event", ValueError("no luck"), expected=True)
     metrics.fold()

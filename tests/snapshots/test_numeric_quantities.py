@@ -31,7 +31,7 @@ def test_numbers_count_as_quantities(tmp_path, form):
     snapshot = Snapshot.open(path)
     insight = Insight(snapshot)
 
-    assert (snapshot.problems, insight.world.problems) == ((), [])
+    assert (snapshot.problems, insight.world.contents.problems) == ((), [])
     assert snapshot.document(NODE, "n1")["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
     assert insight.explain("default/small").outcome == "placed"
     assert insight.explain("default/big").message.startswith("0/1 nodes are available: 1 Insufficient cpu.")

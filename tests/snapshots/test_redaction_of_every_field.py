@@ -183,7 +183,7 @@ def test_only_documented_texts_are_left(tmp_path, resource):
     documented = re.compile("|".join(f"(.*[./])?({pattern})" for pattern in KEPT.values()))
     assert {path for path in marks.left_in(text) if not documented.fullmatch(path)} == set()
     assert len(marks.paths) > 10
-    assert Insight(Snapshot.load(tmp_path / "redacted")).world.problems == []
+    assert Insight(Snapshot.load(tmp_path / "redacted")).world.contents.problems == []
 
 
 def test_attributes_that_an_expression_reads_stay(tmp_path):

@@ -148,7 +148,8 @@ async def _run(
         return _client(prepared.configuration, master, options.context, observer)
 
     stop, metrics = stop_on_signals("in-flight bindings", ending), Metrics()
-    async with open_client(metrics) as client, open_client(metrics) as events, extenders or nullcontext():
+    observer = metrics.requests
+    async with open_client(observer) as client, open_client(observer) as events, extenders or nullcontext():
         requests = options.provisioning
         names = [profile.schedulerName for profile in prepared.configuration.profiles]
         report_start(

@@ -144,27 +144,27 @@ class SchedulerCollector:
             yield _histogram(f"{histogram.name}{{{','.join(histogram.labels)}}}", histogram.help, histogram.samples)
 
     def _requests(self) -> Iterator[Metric]:
-        metrics = self._metrics
+        requests = self._metrics.requests
         yield _counter(
             "rest_client_requests{code,method,host}",
             "Requests to the API server, by status code, method and host.",
-            metrics.requests,
+            requests.count,
         )
         for name, text, histograms in (
-            ("request_duration_seconds", "Duration of requests to the API server.", metrics.request_seconds),
-            ("request_size_bytes", "Size of requests to the API server.", metrics.request_bytes),
-            ("response_size_bytes", "Size of the API server's responses, except for watches.", metrics.response_bytes),
+            ("request_duration_seconds", "Duration of requests to the API server.", requests.seconds),
+            ("request_size_bytes", "Size of requests to the API server.", requests.sent_bytes),
+            ("response_size_bytes", "Size of the API server's responses, except for watches.", requests.received_bytes),
             (
                 "rate_limiter_duration_seconds",
                 "Time that requests wait for the client's rate limit.",
-                metrics.rate_limited,
+                requests.rate_limited,
             ),
         ):
             yield _histogram(f"rest_client_{name}{{verb,host}}", text, histograms)
         yield _gauge(
             "leader_election_master_status{name}",
             "1 if this process holds the lease, 0 otherwise.",
-            {(name,): float(leads()) for name, leads in dict(metrics.leading).items()},
+            {(name,): float(leads()) for name, leads in dict(self._metrics.leading).items()},
         )
 
     def _queue(self, snapshot: MetricsSnapshot) -> Iterator[Metric]:

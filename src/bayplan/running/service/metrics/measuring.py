@@ -10,9 +10,7 @@ import math
 import random
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, repeat
-from typing import TypeVar
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -28,6 +26,8 @@ from bayplan.foundations.failures import Failures
 from bayplan.running.service.metrics.instruments import Histogram, Histograms, exponential_buckets
 from bayplan.running.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.running.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold
+from bayplan.running.service.metrics.request_measurements import RequestMeasurements
+from bayplan.running.service.metrics.sampling import Sampling
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 """The results of an attempt."""
@@ -36,8 +36,6 @@ _SAMPLED = 0.05
 """The share of attempts, hints and PreEnqueue calls that are timed."""
 _FOLD_AT = 1000
 """How many decisions, or timed calls of PreEnqueue, are recorded before they are folded into histograms."""
-_BATCH = 20
-"""How many stopwatches are created at a time."""
 _MOST_ATTEMPTS = 15
 _ATTEMPTS_LABELS = [*((str(number),) for number in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",)]
 
@@ -45,11 +43,6 @@ _ATTEMPT_BUCKETS = exponential_buckets(0.001, 2, 15)
 _POINT_BUCKETS = exponential_buckets(0.0001, 2, 12)
 _PLUGIN_BUCKETS = exponential_buckets(0.00001, 1.5, 20)
 _LONG_BUCKETS = exponential_buckets(0.01, 2, 20)
-_REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-_REQUEST_BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
-
-
-T = TypeVar("T")
 
 
 class Metrics:
@@ -64,11 +57,10 @@ class Metrics:
         self, clock: Clock | None = None, *, sampled: float = _SAMPLED, rng: random.Random | None = None
     ) -> None:
         self.now = (clock or SystemClock()).monotonic
-        self._sampled = sampled
-        self._random = (rng or random.Random()).random
-        self.stopwatches = self._sampling(lambda number: PluginTimes(self.now, self._timed.append, number))
+        sampling = Sampling(sampled, rng)
+        self.stopwatches = sampling.samples(lambda number: PluginTimes(self.now, self._timed.append, number))
         """For each attempt, a stopwatch for its plugins, or None for attempts that are not sampled."""
-        self._due = self._sampling(bool)
+        self._due = sampling.samples(bool)
         """For each hint or call of PreEnqueue, whether to time it."""
         self.new_decisions: list[float] = []
         """The durations of the decisions since the last `fold`."""
@@ -106,13 +98,7 @@ class Metrics:
         """How long pods waited in Permit, by final status."""
         self.events = Histograms(_POINT_BUCKETS)
         """The handling of watch events, by event."""
-        self.requests: Counter[tuple[str, str, str]] = Counter()
-        """Requests to the API server, by status code, method and host."""
-        self.request_seconds = Histograms(_REQUEST_SECONDS)
-        """Durations of these requests, by method and host."""
-        self.request_bytes = Histograms(_REQUEST_BYTES)
-        self.response_bytes = Histograms(_REQUEST_BYTES)
-        self.rate_limited = Histograms(_REQUEST_SECONDS)
+        self.requests = RequestMeasurements()
         self.failures = Failures()
         """Failures of background work."""
         self.plugin_measurements = PluginMeasurements()
@@ -121,23 +107,6 @@ class Metrics:
         """By the name of the lease, a thread-safe function that returns whether this process leads."""
 
     # Attempts
-
-    def _sampling(self, make: Callable[[int], T]) -> Iterator[T | None]:
-        """Endless: mostly None, and for each sample `make(n)`, where `n` is the distance to the previous sample."""
-
-        def blocks() -> Iterator[Iterator[Iterable[T | None]]]:
-            while True:  # creating a batch at a time is much faster
-                gaps = [self._gap() for _ in range(_BATCH)]
-                made: list[tuple[T | None]] = [(make(gap + 1),) for gap in gaps]
-                yield chain.from_iterable(zip((repeat(None, gap) for gap in gaps), made, strict=True))
-
-        return chain.from_iterable(chain.from_iterable(blocks()))
-
-    def _gap(self) -> int:
-        """The number of items to skip before the next sample; random, so that all items are equally likely."""
-        if self._sampled >= 1:
-            return 0
-        return int(math.log(1.0 - self._random()) / math.log(1.0 - self._sampled))
 
     def stopwatch(self) -> PluginTimes | None:
         """Return the stopwatch of the next attempt; None if it is not sampled."""
@@ -260,15 +229,3 @@ class Metrics:
             return answer
         finally:
             self.hints[plugin, event.label, label].observe(self.now() - began)
-
-    def requested(self, method: str, host: str, code: str, seconds: float, sent: int, received: int) -> None:
-        """Record a request. `code`: the status, or `<error>` without a response. `sent` and `received` in bytes."""
-        self.requests[code, method, host] += 1
-        labels = method, host
-        self.request_seconds[labels].observe(seconds)
-        self.request_bytes[labels].observe(sent)
-        self.response_bytes[labels].observe(received)
-
-    def waited(self, method: str, host: str, seconds: float) -> None:
-        """Record a wait for the client's rate limit."""
-        self.rate_limited[method, host].observe(seconds)
