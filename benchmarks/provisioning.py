@@ -27,7 +27,8 @@ from bayplan.core.api.provisioning import PROVISIONED, PROVISIONING_REQUEST, Pro
 from bayplan.core.config import default_profile
 from bayplan.running.provisioning.desk import Desk
 from bayplan.running.provisioning.options import CHECK_CAPACITY
-from bayplan.running.service.scheduler import Peers, Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Peers, Settings
 from bayplan.testing.in_memory import load, make_client
 from bayplan_devcluster.in_memory import InMemoryClient
 

@@ -22,7 +22,8 @@ from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.core.api.objects import encode
 from bayplan.core.config import build_profiles, parse_configuration
 from bayplan.plugin import Plugin, score_plugin
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan_devcluster.apiserver import ApiServer
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.kubelet import KubeletDelays

@@ -28,7 +28,8 @@ from bayplan.running.recording.frames import FrameEncoder
 from bayplan.running.recording.places import segment_file
 from bayplan.running.recording.recorder import DecisionRecorder
 from bayplan.running.recording.writing import Keep
-from bayplan.running.service.scheduler import BuildProfiles, Scheduler, Settings
+from bayplan.running.service.scheduler import BuildProfiles, Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan.testing.running import FAST
 from bayplan.testing.running import running_scheduler as unrecorded_scheduler
 

@@ -28,10 +28,11 @@ from bayplan.core.framework.interface import Plugin
 from bayplan.core.versions import gates_of
 from bayplan.running.service.leader_election import Leadership
 from bayplan.running.service.metrics.measuring import Metrics
-from bayplan.running.service.scheduler import Peers, Scheduler
+from bayplan.running.service.scheduler import Scheduler
 from bayplan.running.service.serving.endpoints import Endpoints, Published
 from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import ReviewClients
+from bayplan.running.service.settings import Peers
 
 OPTIONS = ServingOptions(secure=SecureServing(port=0, bind_address="127.0.0.1"), blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}

@@ -19,7 +19,8 @@ from bayplan.core.config import default_profile
 from bayplan.faces.cli.run_reports import RunReports
 from bayplan.running.client.http import KEEP_ALIVE, HttpTransport
 from bayplan.running.client.list_watch import IDLE_SECONDS
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 
 SOONER = IDLE_SECONDS - 2
 """Seconds after which the default limits would have no effect yet."""

@@ -14,10 +14,11 @@ from workloads import NAME
 
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.core.config import default_profile
-from bayplan.running.service.scheduler import Scheduler, SchedulingEndedError, Settings
+from bayplan.running.service.scheduler import Scheduler, SchedulingEndedError
 from bayplan.running.service.serving.endpoints import Endpoints
 from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import ReviewClients
+from bayplan.running.service.settings import Settings
 
 STATUS = "writing the status of a pod"
 

@@ -9,7 +9,7 @@ from running import FAST, running_scheduler
 from tests.support.invariants import waiting_or_bound
 from workloads import NAME, pod, pods
 
-from bayplan.running.service.scheduler import Settings
+from bayplan.running.service.settings import Settings
 
 pytestmark = [*ABRUPT, pytest.mark.usefixtures("invariants")]
 

@@ -14,7 +14,8 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import default_profile
 from bayplan.core.versions import DEFAULT_GATES, with_gangs
 from bayplan.insight import Snapshot
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan_devcluster.controllers.disruption import DisruptionController

@@ -19,7 +19,8 @@ from bayplan.core.api.kinds import (
 from bayplan.core.config import default_profile
 from bayplan.core.queue import Place
 from bayplan.core.versions import gates_of
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan.testing.in_memory import stored
 from bayplan_devcluster.controllers.csi_provisioner import CsiProvisioner
 from bayplan_devcluster.controllers.manager import ControllerManager

@@ -15,7 +15,8 @@ from tests.support.stories import in_virtual_time
 from bayplan.client import ApiError, Client
 from bayplan.core.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.core.config import default_profile
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan.testing.in_memory import load, make_client, stored
 
 NAME = "default-scheduler"

@@ -14,7 +14,8 @@ from bayplan.core.versions import OLDEST, Version, gates_of
 from bayplan.running.provisioning.desk import Desk
 from bayplan.running.recording.recorder import DecisionRecorder
 from bayplan.running.service.leader_election import Leadership
-from bayplan.running.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
+from bayplan.running.service.scheduler import BuildProfiles, Scheduler
+from bayplan.running.service.settings import Peers, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan_devcluster.in_memory import InMemoryClient

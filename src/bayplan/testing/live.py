@@ -24,7 +24,8 @@ from bayplan.core.config import ExtraPlugin
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Profile
 from bayplan.running.client.access import ClusterAccess
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan.testing.builders import make_node
 from bayplan.testing.configured import DEFAULT_SCHEDULER, configured_profiles
 from bayplan.testing.documents import as_sent

@@ -13,7 +13,8 @@ from bayplan.running.client.access import ClusterAccess
 from bayplan.running.client.http import HttpClient
 from bayplan.running.extender.client import HttpExtenders
 from bayplan.running.recording.recorder import DecisionRecorder
-from bayplan.running.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
+from bayplan.running.service.scheduler import BuildProfiles, Scheduler
+from bayplan.running.service.settings import Peers, Settings
 
 FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
 """Waiting times that suit a test."""

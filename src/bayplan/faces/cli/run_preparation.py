@@ -46,7 +46,7 @@ from bayplan.faces.cli.run_metrics import metrics_selection
 from bayplan.faces.cli.run_serving import Serving, flag_values, serving
 from bayplan.running.client.leader_election import LeaderElectionSettings
 from bayplan.running.service.metrics.selection import MetricSelection
-from bayplan.running.service.scheduler import Settings
+from bayplan.running.service.settings import Settings
 
 _IGNORED_WITH_CONFIG = {
     "kube-api-qps": "clientConnection.qps",

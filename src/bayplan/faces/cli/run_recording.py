@@ -21,7 +21,7 @@ from bayplan.running.recording.entries import RecordingRedaction
 from bayplan.running.recording.files import RecordingError, next_run
 from bayplan.running.recording.recorder import DecisionRecorder
 from bayplan.running.recording.writing import Keep
-from bayplan.running.service.scheduler import Settings
+from bayplan.running.service.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,9 @@ from bayplan.running.client.server_version import server_version
 from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.service.leader_election import ElectionThread, LeaseLostError
 from bayplan.running.service.metrics.measuring import Metrics
-from bayplan.running.service.scheduler import Peers, Scheduler, SchedulingEndedError
+from bayplan.running.service.scheduler import Scheduler, SchedulingEndedError
 from bayplan.running.service.serving.options import ServingError
+from bayplan.running.service.settings import Peers
 
 with on_use():
     from bayplan.core.config import writing

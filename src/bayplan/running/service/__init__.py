@@ -12,5 +12,5 @@ through `loop_reader.py`. Work that takes long lets other tasks run every 5 ms (
 scheduling loop itself ends, /livez fails and the process exits with the reason.
 
 Other packages use `event_recorder`, `evictions`, `failed_requests`, `handle`, `informers`, `leader_election`,
-`messages`, `metrics`, `scheduler`, `services`, `serving`, `waiting_pods`, `watchdog`.
+`messages`, `metrics`, `scheduler`, `services`, `serving`, `settings`, `waiting_pods`, `watchdog`.
 """

@@ -13,105 +13,52 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
-from bayplan.core.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.core.api.older_versions import OLDER
+from bayplan.core.api.kinds import POD
 from bayplan.core.api.provisioning import is_provisioned
-from bayplan.core.cluster.pod_decoder import PodDecoder
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.attempts import AttemptDriver
 from bayplan.core.executor.binding import BINDING
 from bayplan.core.executor.executor import Executor
-from bayplan.core.executor.extenders import Extenders
-from bayplan.core.executor.handlers import Receiver, SentNode
 from bayplan.core.executor.runtime import Runtime
-from bayplan.core.framework import events
 from bayplan.core.framework.extenders import EXTENDER
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.own_volumes import own_volumes
 from bayplan.core.framework.profile import Profile
 from bayplan.core.queue import QueueProfile, RetryTimes, SchedulingQueue
-from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.foundations.collector import Collector
 from bayplan.foundations.lazy import on_use
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
-from bayplan.running.client.list_watch import IDLE_SECONDS, ListWatch
-from bayplan.running.client.permissions import missing_permissions
 from bayplan.running.service.background import start_background
+from bayplan.running.service.cluster_watches import ClusterWatches
 from bayplan.running.service.debugging.debugger import CacheDebugger
 from bayplan.running.service.fenced_client import FencedClient
 from bayplan.running.service.handle import SchedulerHandle
-from bayplan.running.service.informers import LIVE_PODS, NodeInformer, ObjectInformer, PodInformer
-from bayplan.running.service.leader_election import Leadership, LeaseLostError
+from bayplan.running.service.leader_election import LeaseLostError
 from bayplan.running.service.loop import SchedulingLoop
 from bayplan.running.service.loop_reader import LoopReader
 from bayplan.running.service.messages import write_messages
 from bayplan.running.service.metrics.measuring import Metrics
 from bayplan.running.service.metrics.snapshot import MetricsSnapshot
 from bayplan.running.service.services import Services
+from bayplan.running.service.settings import Peers, Settings
 from bayplan.running.service.supervisor import Supervisor, outcome
 from bayplan.running.service.tasks import first
 from bayplan.running.service.waiting_pods import AwaitedPod, AwaitedPods
-from bayplan.running.service.watch_failures import WatchFailures, report
 from bayplan.running.service.watchdog import Watchdog
 
 with on_use():
     from bayplan.running.recording import recorder as recorders
     from bayplan.running.recording import turns
-if TYPE_CHECKING:
-    from bayplan.running.provisioning.desk import Desk
 
 log = logging.getLogger(__name__)
 
 DRAIN_WRITES = 0.5
 """Seconds on exit for writing statuses and events that are pending."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of a scheduler other than its plugins. Times are seconds.
-
-    `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait on exit for
-    bindings, evictions and work that plugins started. `look_for_kind`: how often to ask for a kind that the API server
-    lacks. `delay_cache_until_active`: list the cluster only once this instance leads. `seed` makes the choice among
-    nodes with equal scores repeatable. `freeze` lets the garbage collector visit only new objects after the first
-    synchronization, in the whole process (see `collector`). `watch_idle`: how long a watch may be silent before its
-    connection counts as dead. `clock`: the source of time.
-    """
-
-    initial_backoff: float = 1.0
-    max_backoff: float = 10.0
-    unschedulable_timeout: float = 300.0
-    blocked_after: float = 2.0
-    drain: float = 10.0
-    look_for_kind: float = 10.0
-    watch_idle: float = IDLE_SECONDS
-    delay_cache_until_active: bool = False
-    seed: int | None = None
-    freeze: bool = False
-    clock: Clock = field(default_factory=SystemClock)
-
-
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """Other processes that a scheduler works with. The caller opens and closes them.
-
-    `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
-    which only the leader schedules. `events`: a client for writing events, so that they don't wait behind the bindings
-    of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client. `recorder`:
-    notes what decisions rest on; it has a seed, then, as the settings do. `provisioning`: answers the provisioning
-    requests of the cluster.
-    """
-
-    extenders: Extenders | None = None
-    leadership: Leadership | None = None
-    events: Client | None = None
-    recorder: recorders.DecisionRecorder | None = None
-    provisioning: Desk | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -129,8 +76,8 @@ class Scheduler:
         self,
         client: Client,
         build_profiles: BuildProfiles,
-        settings: Settings = Settings(),
-        peers: Peers = Peers(),
+        settings: Settings = Settings(),  # noqa: B008 - immutable
+        peers: Peers = Peers(),  # noqa: B008 - immutable
         metrics: Metrics | None = None,
     ) -> None:
         self._settings = settings
@@ -186,10 +133,7 @@ class Scheduler:
         """Set it to log the scheduler's state."""
         self.ended_because = ""
         """Why the scheduling loop has ended by itself; "" while it has not."""
-        self._readers = self._plugins_by_kind()
-        self._watch_failures = WatchFailures(client, self._readers, self.synced.is_set)
-        self._listing: ListWatch[Any] | None = None
-        """The kind that is being listed for the first time."""
+        self._watches = ClusterWatches(client, self._handle, self.profiles.values(), peers, self.synced.is_set)
         self._stop: asyncio.Event | None = None
 
     def _new_queue(self) -> SchedulingQueue:
@@ -217,7 +161,7 @@ class Scheduler:
     @property
     def not_synced_because(self) -> str:
         """Why the scheduler has not synced yet; "" if nothing has failed."""
-        return "" if self._listing is None or self.synced.is_set() else self._listing.problem
+        return "" if self.synced.is_set() else self._watches.problem
 
     @property
     def decisions(self) -> int:
@@ -260,8 +204,7 @@ class Scheduler:
 
         "" if the API server doesn't report the missing permission.
         """
-        missing = await missing_permissions(self._services.client, self._readers)
-        return report(missing, self._readers, denied, synced=False) if missing else ""
+        return await self._watches.report_permissions(denied)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish in-flight bindings and pending writes, and return.
@@ -290,14 +233,11 @@ class Scheduler:
         services.start("the event recorder", own.recorder.run)
         services.start("the writer of pod statuses", own.status.run)
         services.start("the messages of pods that were not attempted", self._write_messages)
-        services.start("the reports of failing watches", self._watch_failures.run)
+        services.start("the reports of failing watches", self._watches.failures.run)
         try:
             if self._settings.delay_cache_until_active:
                 await self._lead(stop)
-            for list_watch in self._list_watches():
-                self._listing = list_watch
-                services.start(f"the watch of {list_watch.kind.plural}", list_watch.run)
-                await first(list_watch.synced.wait(), stop.wait())
+            await self._watches.start(self._runtime, self._settings, services, stop)
             if not stop.is_set():
                 self._synchronized()
                 if self._settings.freeze:
@@ -325,45 +265,6 @@ class Scheduler:
             self.leadership.let_expire()
         await self._handle.started.drain(max(0.0, end - now()))
         await asyncio.gather(self._services.status.drain(DRAIN_WRITES), self._services.recorder.drain(DRAIN_WRITES))
-
-    def _list_watches(self) -> list[ListWatch[Any]]:
-        """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
-        runtime = self._runtime
-        receiver = Receiver.of(runtime)
-        for kind, feed in self._handle.feeds.items():
-            feed.sink = self._noted(kind, ObjectInformer(kind, receiver))
-        whole = self._extenders is not None and self._extenders.want_nodes
-        decode = SentNode.keep if whole else SentNode.read
-        follow = partial(
-            ListWatch[Any],
-            self._services.client,
-            idle_seconds=self._settings.watch_idle,
-            failures=runtime.failures,
-            report_failure=self._watch_failures.add,
-            clock=self._services.clock.monotonic,
-        )
-        list_watches = [follow(NODE, self._noted(NODE, NodeInformer(receiver)), decode=decode)]
-        for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
-            handler, again = self._noted(kind, ObjectInformer(kind, receiver)), self._settings.look_for_kind
-            list_watches.append(follow(kind, handler, look_for_kind=again, older=OLDER.get(kind, ())))
-        pods = self._noted(POD, PodInformer(receiver, runtime.ports.recorder))
-        list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodDecoder().decode))
-        return list_watches
-
-    def _noted(self, kind: Kind, sink: Any) -> Any:
-        return sink if self._recorder is None else self._recorder.sink(kind, sink)
-
-    def _plugins_by_kind(self) -> dict[Kind, set[str]]:
-        """The kinds that plugins read or register events of, with the names of the plugins that register them."""
-        plugins: dict[Kind, set[str]] = {kind: set() for kind in self._handle.watched}
-        read = {kind.kind: kind for kind in plugins}  # an event doesn't say whether its custom kind has namespaces
-        for profile in self.profiles.values():
-            for name, hints in profile.events().items():
-                for hint in hints:
-                    if hint.event.resource != events.ANY:
-                        kind = read.get(hint.event.resource) or kind_of(hint.event.resource)
-                        plugins.setdefault(kind, set()).add(name)
-        return plugins
 
     async def _schedule_until(self, stop: asyncio.Event, services: Supervisor) -> None:
         await self._lead(stop)

@@ -10,7 +10,8 @@ from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.status import StatusError
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.profile import Point, Profile
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 from bayplan.testing.contract.examples import Example
 from bayplan.testing.contract.subject import SCHEDULER, Subject, alone, in_tree
 from bayplan.testing.documents import Document

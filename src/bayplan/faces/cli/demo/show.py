@@ -12,7 +12,8 @@ from bayplan.faces.cli.demo import stage
 from bayplan.faces.cli.demo.outcome import CROWD, EXPECTATIONS, Figures
 from bayplan.faces.cli.demo.pod_watcher import PodWatcher
 from bayplan.running.client.client import Client
-from bayplan.running.service.scheduler import Scheduler, Settings
+from bayplan.running.service.scheduler import Scheduler
+from bayplan.running.service.settings import Settings
 
 PAUSE = 0.6
 """Seconds between two acts, so that you can follow them."""
