@@ -110,6 +110,15 @@ def test_a_budget_lets_the_next_pod_go_when_the_first_is_replaced():
     assert outcomes(stuck) == {"web-1": ("placed", "b"), "web-2": ("pending", None)}
 
 
+@cases("selector", {"of the app": {"matchLabels": {"app": "web"}}, "of all pods": {}})
+def test_a_budget_counts_a_pod_that_was_evicted_and_has_no_node(selector):
+    pods = [pod("web-1", "a"), pod("web-2", "a"), budget("web", 1, selector=selector)]
+
+    answer = ask([node("a"), node("b", "100m"), *pods], "a")
+
+    assert outcomes(answer) == {"web-1": ("pending", None), "web-2": ("blocked", None)}
+
+
 def test_a_budget_without_disruptions_blocks():
     answer = ask([node("a"), node("b"), pod("web-1", "a"), budget("web", 0, healthy=1)], "a")
 

@@ -16,9 +16,8 @@ from bayplan.answers.simulation.claims import release_claims
 from bayplan.answers.simulation.lives import DepartureReason
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD, POD_DISRUPTION_BUDGET
-from bayplan.core.api.labels import InvalidSelector
 from bayplan.core.api.objects import encode
-from bayplan.core.api.selectors import label_selector
+from bayplan.core.api.selectors import selector_or_nothing
 from bayplan.core.api.times import rfc3339
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -41,22 +40,28 @@ def remove(world: World, pod: PodInfo) -> None:
     world.change(POD, pod.key, None)
 
 
+def budgets_of(world: World, pod: PodInfo) -> list[tuple[str, Any]]:
+    """Return the disruption budgets that select a pod, by `namespace/name`.
+
+    An empty selector selects all pods, as for the disruption controller and the eviction subresource. In preemptions,
+    it selects none.
+    """
+    return [
+        (key, budget)
+        for key, budget in world.state.objects[POD_DISRUPTION_BUDGET].items()
+        if budget.metadata.namespace == pod.namespace
+        and selector_or_nothing(budget.spec.selector if budget.spec else None).matches(pod.labels)
+    ]
+
+
 def _use_budgets(world: World, pod: PodInfo) -> None:
-    for key, budget in list(world.state.objects[POD_DISRUPTION_BUDGET].items()):
+    for key, budget in budgets_of(world, pod):
         status = budget.status
-        if status is not None and budget.metadata.namespace == pod.namespace and _selects(budget, pod):
+        if status is not None:
             allowed = max((status.disruptionsAllowed or 0) - 1, 0)
             healthy = max((status.currentHealthy or 0) - 1, 0)
             changed = structs.replace(status, disruptionsAllowed=allowed, currentHealthy=healthy)
             world.change(POD_DISRUPTION_BUDGET, key, structs.replace(budget, status=changed))
-
-
-def _selects(budget: Any, pod: PodInfo) -> bool:
-    try:
-        selector = label_selector(budget.spec.selector if budget.spec else None)
-    except InvalidSelector:
-        return False
-    return selector is not None and bool(selector.requirements) and selector.matches(pod.labels)
 
 
 def terminating(pod: PodInfo, moment: datetime, why: DepartureReason) -> PodInfo:

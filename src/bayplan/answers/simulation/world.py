@@ -27,7 +27,7 @@ from bayplan.core.api.volumes import full_name
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.core.executor.handlers import Handler, Handlers, Receiver, SentNode
+from bayplan.core.executor.handlers import Handlers, KindHandler, Receiver, SentNode
 from bayplan.core.executor.intake import Intake
 from bayplan.core.executor.runtime import MoveOnEvent, Only
 from bayplan.core.framework.calling import call
@@ -181,7 +181,7 @@ class World:
         finally:
             self._putting = False
 
-    def _put_pod(self, handler: Handler, key: str, pod: PodInfo | None) -> None:
+    def _put_pod(self, handler: KindHandler, key: str, pod: PodInfo | None) -> None:
         old = self.pod(key)
         if old is not None and (pod is None or pod.terminated or pod.uid != old.uid):
             handler.removed(key)

@@ -360,7 +360,7 @@ class NodeHandler(ObjectHandler):
             self._receiver.move(NODE_DELETE, old, None)
 
 
-class Handler(Protocol):
+class KindHandler(Protocol):
     """Handles what is reported of the objects of one kind."""
 
     def put(self, key: str, new: Any, /) -> None:
@@ -375,12 +375,12 @@ class Handlers:
 
     def __init__(self, receiver: Receiver, pods: PodHandler | None = None, nodes: NodeHandler | None = None) -> None:
         self._receiver = receiver
-        self._by_kind: dict[Kind, Handler] = {
+        self._by_kind: dict[Kind, KindHandler] = {
             POD: pods or PodHandler(receiver),
             NODE: nodes or NodeHandler(receiver),
         }
 
-    def of(self, kind: Kind) -> Handler:
+    def of(self, kind: Kind) -> KindHandler:
         """Return the handler of a kind."""
         handler = self._by_kind.get(kind)
         if handler is None:

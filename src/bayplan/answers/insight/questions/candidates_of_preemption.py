@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bayplan.answers.insight.answers import listed, plural
-from bayplan.answers.insight.questions.eviction_budgets import allowed_by, budgets_of
+from bayplan.answers.insight.questions.eviction_budgets import allowed_by
+from bayplan.answers.simulation.evictions import budgets_of
 from bayplan.answers.simulation.world import World
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.extenders import ExtenderPreempt

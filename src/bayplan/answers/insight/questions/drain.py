@@ -24,9 +24,10 @@ from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.nodes import pods_on
 from bayplan.answers.insight.questions.drain_flags import WithFlags, more_flags, summed_up
 from bayplan.answers.insight.questions.drain_rules import DrainRules, SortedPods, has_local_storage
-from bayplan.answers.insight.questions.eviction_budgets import allowed_by, budgets_of
+from bayplan.answers.insight.questions.eviction_budgets import allowed_by
 from bayplan.answers.insight.questions.moving import Move, Moving
 from bayplan.answers.insight.tables import grouped, table
+from bayplan.answers.simulation.evictions import budgets_of
 from bayplan.answers.simulation.results import Fate
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD_DISRUPTION_BUDGET

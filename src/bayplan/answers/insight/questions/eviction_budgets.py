@@ -11,21 +11,10 @@ from msgspec import structs
 
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.core.api.labels import InvalidSelector
-from bayplan.core.api.selectors import label_selector
 from bayplan.core.cluster.pod_info import PodInfo
 
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-
-
-def budgets_of(world: World, pod: PodInfo) -> list[tuple[str, Any]]:
-    """Return the disruption budgets that select a pod, by `namespace/name`."""
-    return [
-        (key, budget)
-        for key, budget in world.state.objects[POD_DISRUPTION_BUDGET].items()
-        if budget.metadata.namespace == pod.namespace and _selects(budget, pod)
-    ]
 
 
 def objection(pod: PodInfo, budgets: list[tuple[str, Any]]) -> str:
@@ -71,11 +60,3 @@ def _numbers(budget: Any) -> tuple[int, int, int]:
     if status is None:
         return 0, 0, 0
     return status.disruptionsAllowed or 0, status.desiredHealthy or 0, status.currentHealthy or 0
-
-
-def _selects(budget: Any, pod: PodInfo) -> bool:
-    try:
-        selector = label_selector(budget.spec.selector if budget.spec else None)
-    except InvalidSelector:
-        return False
-    return selector is not None and selector.matches(pod.labels)

@@ -12,9 +12,9 @@ from typing import Any, TypeGuard
 import msgspec
 
 from bayplan.answers.insight.questions.documents import pending_document
-from bayplan.answers.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
+from bayplan.answers.insight.questions.eviction_budgets import allowed_by, objection, replaced
 from bayplan.answers.insight.questions.new_objects import add_objects, given
-from bayplan.answers.simulation.evictions import evict
+from bayplan.answers.simulation.evictions import budgets_of, evict
 from bayplan.answers.simulation.owners import controller_of, is_replaced
 from bayplan.answers.simulation.results import Fate, Result
 from bayplan.answers.simulation.simulation import Simulation

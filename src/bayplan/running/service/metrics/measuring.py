@@ -27,7 +27,7 @@ from bayplan.running.service.metrics.instruments import Histogram, Histograms, e
 from bayplan.running.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.running.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold
 from bayplan.running.service.metrics.request_measurements import RequestMeasurements
-from bayplan.running.service.metrics.sampling import Sampling
+from bayplan.running.service.metrics.sampling import Sampler
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 """The results of an attempt."""
@@ -57,7 +57,7 @@ class Metrics:
         self, clock: Clock | None = None, *, sampled: float = _SAMPLED, rng: random.Random | None = None
     ) -> None:
         self.now = (clock or SystemClock()).monotonic
-        sampling = Sampling(sampled, rng)
+        sampling = Sampler(sampled, rng)
         self.stopwatches = sampling.samples(lambda number: PluginTimes(self.now, self._timed.append, number))
         """For each attempt, a stopwatch for its plugins, or None for attempts that are not sampled."""
         self._due = sampling.samples(bool)

@@ -1,4 +1,4 @@
-"""Sampling: measures a random share of what is done, so that the rest pays nothing."""
+"""Sampler: chooses a random share of what is done to be measured, so that the rest pays nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BATCH = 20
 T = TypeVar("T")
 
 
-class Sampling:
+class Sampler:
     """Chooses samples. `share`: of all items, 0 to 1; all are equally likely."""
 
     def __init__(self, share: float, rng: random.Random | None = None) -> None:
