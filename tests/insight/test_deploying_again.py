@@ -7,7 +7,8 @@ from small_manifests import node
 from tests.support.tables import cases
 
 from bayplan.answers.insight.owners import WORKLOADS
-from bayplan.answers.snapshots.applying import LAST_APPLIED, applied
+from bayplan.answers.snapshots.applying import applied
+from bayplan.core.api.well_known_labels import LAST_APPLIED
 from bayplan.insight import Insight, Snapshot
 
 SELECTOR = {"matchLabels": {"app": "web"}}

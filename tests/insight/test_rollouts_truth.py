@@ -21,8 +21,8 @@ from bayplan.answers.insight.owners import newest_replica_set
 from bayplan.answers.insight.questions.eviction_budgets import is_ready
 from bayplan.core.api.kinds import DEPLOYMENT, POD, REPLICA_SET
 from bayplan.core.api.objects import encode
+from bayplan.core.api.well_known_labels import REVISION
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.expansion.rollout import REVISION
 from bayplan.insight import Insight
 from bayplan.testing.virtual_time import VirtualTime
 from bayplan_devcluster.controllers.deployment import DeploymentController

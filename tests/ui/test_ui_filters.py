@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served_page import node, pod, served_objects
 
-from bayplan.answers.insight.pools import ZONE
+from bayplan.core.api.well_known_labels import ZONE
 from bayplan.faces.ui import grouping as grouping_module
 from bayplan.faces.ui.bay_plan import natural
 from bayplan.faces.ui.filters import near_names

@@ -16,6 +16,7 @@ from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 from bayplan.core.api.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from bayplan.core.api.served import Deployment, Metadata, Pod, ReplicaSet, ReplicaSetSpec
 from bayplan.core.api.times import whole_seconds
+from bayplan.core.api.well_known_labels import LAST_APPLIED, POD_TEMPLATE_HASH, REVISION
 from bayplan.core.expansion import pods, rollout
 from bayplan.core.expansion.owner_references import controller_of, controller_reference, controller_uids
 from bayplan.running.client.client import PatchType
@@ -34,9 +35,8 @@ from bayplan_devcluster.controllers.deployment_status import (
 from bayplan_devcluster.controllers.informers import key_of
 from bayplan_devcluster.controllers.owners import OwnerController
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OWN_ANNOTATIONS = frozenset(
-    {LAST_APPLIED, rollout.REVISION, rollout.REVISION_HISTORY, rollout.DESIRED_REPLICAS, rollout.MAX_REPLICAS}
+    {LAST_APPLIED, REVISION, rollout.REVISION_HISTORY, rollout.DESIRED_REPLICAS, rollout.MAX_REPLICAS}
 )
 """The annotations of a Deployment that its ReplicaSets don't inherit."""
 
@@ -155,9 +155,9 @@ class DeploymentController(OwnerController):
     async def _set_revision(self, current: _Sync, new: ReplicaSet) -> None:
         """Copy the revision of the new ReplicaSet to the Deployment."""
         metadata = current.deployment.metadata
-        revision = (new.metadata.annotations or {}).get(rollout.REVISION, "1")
-        if (metadata.annotations or {}).get(rollout.REVISION) != revision:
-            patch = {"metadata": {"annotations": {rollout.REVISION: revision}}}
+        revision = (new.metadata.annotations or {}).get(REVISION, "1")
+        if (metadata.annotations or {}).get(REVISION) != revision:
+            patch = {"metadata": {"annotations": {REVISION: revision}}}
             current.deployment = await self.client.patch(
                 DEPLOYMENT, metadata.name, patch, metadata.namespace, type=PatchType.MERGE
             )
@@ -235,10 +235,10 @@ class DeploymentController(OwnerController):
 def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet], digest: str) -> ReplicaSet:
     """The ReplicaSet for the Deployment's current template."""
     template = deployment.spec.template
-    labels = {**((template.metadata.labels if template.metadata else None) or {}), rollout.POD_TEMPLATE_HASH: digest}
+    labels = {**((template.metadata.labels if template.metadata else None) or {}), POD_TEMPLATE_HASH: digest}
     template_metadata = msgspec.structs.replace(template.metadata or ObjectMeta(), labels=labels)
     selector = deployment.spec.selector
-    match_labels = {**(selector.matchLabels or {}), rollout.POD_TEMPLATE_HASH: digest}
+    match_labels = {**(selector.matchLabels or {}), POD_TEMPLATE_HASH: digest}
     replica_set = ReplicaSet(
         metadata=Metadata(
             name=f"{deployment.metadata.name[: 253 - 1 - len(digest)]}-{digest}",
@@ -268,7 +268,7 @@ def inherited_annotations(deployment: Deployment, new: ReplicaSet, old: Sequence
     annotations = {key: value for key, value in own.items() if key not in OWN_ANNOTATIONS}
     had, due = rollout.revision(new), max(map(rollout.revision, old), default=0) + 1
     if had < due:
-        annotations[rollout.REVISION] = str(due)
+        annotations[REVISION] = str(due)
         if had:
             history = (new.metadata.annotations or {}).get(rollout.REVISION_HISTORY)
             annotations[rollout.REVISION_HISTORY] = f"{history},{had}" if history else str(had)

@@ -32,11 +32,12 @@ from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import Document, encode
 from bayplan.core.api.status import StatusError
 from bayplan.core.api.suggestions import did_you_mean
+from bayplan.core.api.well_known_labels import POD_TEMPLATE_HASH
 from bayplan.core.cluster.pod_info import PodInfo
 
 _KEPT = 4096
 """How many changed specs are remembered."""
-_OF_CONTROLLERS = ("pod-template-hash", "controller-revision-hash", "job-name", "batch.kubernetes.io/job-name")
+_OF_CONTROLLERS = (POD_TEMPLATE_HASH, "controller-revision-hash", "job-name", "batch.kubernetes.io/job-name")
 """Labels that a pod keeps: they tell its owner."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Json = Mapping[str, Any]

@@ -16,6 +16,7 @@ from bayplan.answers.simulation.behaviour import DEFAULT_GRACE
 from bayplan.answers.simulation.metered_nodes import Size
 from bayplan.answers.simulation.owners import belongs_to, owners_of, run_time_groups
 from bayplan.core.api.kinds import DAEMON_SET, STATEFUL_SET
+from bayplan.core.api.well_known_labels import COMPLETION_INDEX
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.foundations.latest import LruDict
 
@@ -32,7 +33,6 @@ _MOST = 10_000
 """How many groups are remembered: those whose pods ended last."""
 _KEPT = 100
 """How many lengths of runs are kept for a group."""
-_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Kin:
             owner = next(owners_of(pod), None)
             grace = pod.spec.terminationGracePeriodSeconds
             found = pod.cache[Kin] = cls(
-                (pod.namespace, *(owner or ()), pod.labels.get(_INDEX, "")),
+                (pod.namespace, *(owner or ()), pod.labels.get(COMPLETION_INDEX, "")),
                 owner is None or owner[0] == STATEFUL_SET.kind,
                 tuple(run_time_groups(pod)),
                 float(DEFAULT_GRACE if grace is None else grace),

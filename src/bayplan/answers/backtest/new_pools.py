@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bayplan.answers.backtest.errors import BacktestError
 from bayplan.answers.backtest.node_pools import NodePool, PoolKey
-from bayplan.answers.insight.pools import ZONE
 from bayplan.core.api.quantity import InvalidQuantity, parse
+from bayplan.core.api.well_known_labels import ZONE
 
 _POOL = "node-pool"
 _TYPE = "node.kubernetes.io/instance-type"

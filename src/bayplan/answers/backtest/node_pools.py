@@ -16,11 +16,11 @@ from bayplan.answers.insight.pools import pool_of, type_of, zone_of
 from bayplan.answers.insight.questions.node_groups import CONTROL_PLANE
 from bayplan.core.api.kinds import NODE, POD, RESOURCE_SLICE, Kind
 from bayplan.core.api.objects import convert, encode
+from bayplan.core.api.well_known_labels import HOSTNAME
 from bayplan.core.cluster.pod_info import PodInfo
 
 _LIFECYCLE = "node.kubernetes.io/"
 """The prefix of taints that tell of a node's condition."""
-_HOSTNAME = "kubernetes.io/hostname"
 
 Json = Mapping[str, Any]
 
@@ -89,7 +89,7 @@ class NodePool:
     def node(self, name: str) -> Node:
         """A new node: healthy, and not cordoned."""
         metadata, spec, status = (self.like.get(part) or {} for part in ("metadata", "spec", "status"))
-        labels = {**(metadata.get("labels") or {}), _HOSTNAME: name}
+        labels = {**(metadata.get("labels") or {}), HOSTNAME: name}
         taints = [taint for taint in spec.get("taints") or () if not taint["key"].startswith(_LIFECYCLE)]
         document = {
             "metadata": {**metadata, "name": name, "uid": f"node-{name}", "labels": labels},

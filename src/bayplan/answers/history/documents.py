@@ -31,6 +31,7 @@ from bayplan.core.api.kinds import (
     name_of,
 )
 from bayplan.core.api.times import rfc3339
+from bayplan.core.api.well_known_labels import LAST_APPLIED, ZONE
 
 _IDENTITY = (
     "name",
@@ -43,12 +44,10 @@ _IDENTITY = (
     "managedFields",
 )
 """The fields of metadata that a document is stored without. `identified` restores the first four."""
-_WHOLE_OBJECT = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation that repeats the object."""
 _TOKEN = re.compile(r"kube-api-access-[a-z0-9]{5}")
 """The volume that the ServiceAccount admission plugin adds to every pod, with a name of its own in each."""
 _TOKEN_NAME = "kube-api-access"  # noqa: S105 - the name of a volume
-_OF_ITS_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_OF_ITS_NODE = (ZONE, "topology.kubernetes.io/region")
 """The labels of a pod that the API server copies from the node when it binds the pod."""
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _WITH_STATUS_OF_PODS = frozenset(
@@ -75,8 +74,8 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> HistoryDocument:
     """What is stored of an object: without its identity, a pod without node and status, a node without heartbeats."""
     metadata = {field: value for field, value in mapping(obj, "metadata").items() if field not in _IDENTITY}
     annotations = metadata.get("annotations")
-    if isinstance(annotations, dict) and _WHOLE_OBJECT in annotations:
-        metadata["annotations"] = {key: value for key, value in annotations.items() if key != _WHOLE_OBJECT}
+    if isinstance(annotations, dict) and LAST_APPLIED in annotations:
+        metadata["annotations"] = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     stored = {**obj, "apiVersion": kind.api_version, "kind": kind_name(kind, obj), "metadata": metadata}
     if kind is POD:
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generateName"):

@@ -11,12 +11,12 @@ from lightkube.models.core_v1 import PodTemplateSpec
 
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.objects import convert
-from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, pod_template_hash
+from bayplan.core.api.well_known_labels import HOSTNAME, POD_TEMPLATE_HASH, REVISION, ZONE
+from bayplan.core.expansion.rollout import pod_template_hash
 
 TAKEN = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 """The moment of its snapshot: a Monday, at the peak of the day."""
 _NAMESPACE = "shop"
-_REVISION = "deployment.kubernetes.io/revision"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What generated names end with."""
 _SUFFIX = 5
@@ -86,11 +86,11 @@ def _objects() -> Iterator[dict[str, Any]]:
 def _node(name: str, zone: str) -> dict[str, Any]:
     amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
     labels = {
-        "kubernetes.io/hostname": name,
+        HOSTNAME: name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "node.kubernetes.io/instance-type": "m.2xlarge",
-        "topology.kubernetes.io/zone": zone,
+        ZONE: zone,
         "topology.kubernetes.io/region": "eu-1",
     }
     return {
@@ -130,7 +130,7 @@ def _version(name: str, cpu: str, memory: str) -> str:
 def _deployment(name: str, version: str, replicas: int, cpu: str, memory: str) -> Iterator[dict[str, Any]]:
     spec = {"replicas": replicas, **_selecting(name, cpu, memory)}
     deployment = _workload("apps/v1", "Deployment", name, spec)
-    deployment["metadata"]["annotations"] = {_REVISION: "1"}
+    deployment["metadata"]["annotations"] = {REVISION: "1"}
     yield deployment
     template = {**spec["template"], "metadata": {"labels": {"app": name, POD_TEMPLATE_HASH: version}}}
     selector = {"matchLabels": {"app": name, POD_TEMPLATE_HASH: version}}
@@ -138,7 +138,7 @@ def _deployment(name: str, version: str, replicas: int, cpu: str, memory: str) -
         "apps/v1", "ReplicaSet", f"{name}-{version}", {"replicas": replicas, "selector": selector, "template": template}
     )
     owned["metadata"] |= {
-        "annotations": {_REVISION: "1"},
+        "annotations": {REVISION: "1"},
         "labels": selector["matchLabels"],
         "ownerReferences": [_owner("apps/v1", "Deployment", name)],
     }

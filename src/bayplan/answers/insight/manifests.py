@@ -27,11 +27,12 @@ from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import Document, convert, decode, encode
 from bayplan.core.api.status import StatusError
+from bayplan.core.api.well_known_labels import POD_TEMPLATE_HASH, REVISION
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.expansion import daemon_pods, job_pods, pods, stateful_pods
 from bayplan.core.expansion.expansion import Expansion, Refused
 from bayplan.core.expansion.owner_references import controller_reference
-from bayplan.core.expansion.rollout import POD_TEMPLATE_HASH, REVISION, pod_template_hash
+from bayplan.core.expansion.rollout import pod_template_hash
 from bayplan.foundations.manifest_files import PlacedDocument
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from bayplan.core.api.kinds import (
     Kind,
 )
 from bayplan.core.api.suggestions import did_you_mean
+from bayplan.core.api.well_known_labels import REVISION
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.expansion.rollout import REVISION
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB, REPLICATION_CONTROLLER)
 

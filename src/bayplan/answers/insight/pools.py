@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ZONE = "topology.kubernetes.io/zone"
+from bayplan.core.api.well_known_labels import ZONE
+
 POOLS = (
     "karpenter.sh/nodepool",
     "cloud.google.com/gke-nodepool",

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayplan.answers.judging.choices import score_at
 from bayplan.core.api.kinds import NODE
+from bayplan.core.api.well_known_labels import BETA_ZONE, ZONE
 from bayplan.core.cluster.columns import Rows
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.framework.profile import Profile
@@ -20,7 +21,7 @@ from bayplan.core.scheduling import Decision
 from bayplan.core.scheduling.sampling import enough_nodes, feasible_nodes_to_find
 
 _REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
-_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+_ZONE = ZONE, BETA_ZONE
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bayplan.core.api.well_known_labels import ZONE
+
 PriceOf = Callable[[Mapping[str, str]], float | None]
 """The price of a node with some labels for an hour; None if it isn't known."""
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 class Size(NamedTuple):

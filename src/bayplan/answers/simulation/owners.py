@@ -11,9 +11,9 @@ from contextlib import suppress
 import msgspec
 
 from bayplan.core.api.kinds import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
+from bayplan.core.api.well_known_labels import COMPLETION_INDEX, POD_TEMPLATE_HASH
 from bayplan.core.cluster.pod_info import PodInfo
 
-_HASH = "pod-template-hash"
 _DIGITS_OF_TIME = 8
 """A CronJob names its Jobs after the minutes since 1970."""
 _OF_ONE_JOB = frozenset(
@@ -22,7 +22,7 @@ _OF_ONE_JOB = frozenset(
         "job-name",
         "batch.kubernetes.io/controller-uid",
         "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/job-completion-index",
+        COMPLETION_INDEX,
     }
 )
 """Labels that only the pods of one Job have, or one of them."""
@@ -107,7 +107,7 @@ def owners_of(pod: PodInfo) -> Iterator[tuple[str, str]]:
         return
     yield owner.kind, owner.name
     base, _, suffix = owner.name.rpartition("-")
-    if owner.kind == REPLICA_SET.kind and suffix == pod.labels.get(_HASH):
+    if owner.kind == REPLICA_SET.kind and suffix == pod.labels.get(POD_TEMPLATE_HASH):
         yield DEPLOYMENT.kind, base
     elif owner.kind == JOB.kind and suffix.isdecimal() and len(suffix) >= _DIGITS_OF_TIME:
         yield CRON_JOB.kind, base

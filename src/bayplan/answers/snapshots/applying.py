@@ -10,8 +10,8 @@ import msgspec
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.patch import apply_strategic_patch
 from bayplan.core.api.type_table import Field, member
+from bayplan.core.api.well_known_labels import LAST_APPLIED
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNKNOWN = Field("")
 _RETAIN = "retainKeys"
 """The strategy of fields of which only one part may be set."""

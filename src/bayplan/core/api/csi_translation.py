@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from lightkube.models.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Volume
 
-ZONE = "topology.kubernetes.io/zone"
+from bayplan.core.api.well_known_labels import BETA_ZONE, ZONE
+
 REGION = "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 
 _ZONES_DELIMITER = "__"

@@ -11,6 +11,7 @@ from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Po
 
 from bayplan.core.api import quantity
 from bayplan.core.api.quantity import InvalidQuantity
+from bayplan.core.api.well_known_labels import BETA_STORAGE_CLASS
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -20,7 +21,6 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _ZONES_DELIMITER = "__"
 
 
@@ -56,13 +56,13 @@ def full_name(obj: Any) -> str:
 def class_of_claim(claim: PersistentVolumeClaim) -> str:
     """The storage class of a claim; "" for none."""
     spec = claim.spec
-    return annotations_of(claim).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
+    return annotations_of(claim).get(BETA_STORAGE_CLASS, (spec.storageClassName if spec else None) or "")
 
 
 def class_of_volume(volume: PersistentVolume) -> str:
     """The storage class of a volume; "" for none."""
     spec = volume.spec
-    return annotations_of(volume).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
+    return annotations_of(volume).get(BETA_STORAGE_CLASS, (spec.storageClassName if spec else None) or "")
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.core.api.served import Job, Pod
+from bayplan.core.api.well_known_labels import COMPLETION_INDEX
 from bayplan.core.expansion import pods
-
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def completion_index(pod: Pod) -> int | None:

@@ -9,8 +9,9 @@ from lightkube.models.core_v1 import Container, EnvVar, EnvVarSource, ObjectFiel
 
 from bayplan.core.api.kinds import JOB
 from bayplan.core.api.served import Job, Pod
+from bayplan.core.api.well_known_labels import COMPLETION_INDEX
 from bayplan.core.expansion import pods
-from bayplan.core.expansion.job_indexes import COMPLETION_INDEX, completion_index
+from bayplan.core.expansion.job_indexes import completion_index
 from bayplan.core.expansion.scale_down import scale_down_order
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"

@@ -20,10 +20,9 @@ from msgspec import structs
 
 from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, Kind
 from bayplan.core.api.volumes import annotations_of, claim_name
+from bayplan.core.api.well_known_labels import DEFAULT_STORAGE_CLASS
 from bayplan.core.expansion.claims import claim_of_template
 from bayplan.core.expansion.owner_references import controller_reference
-
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 OwnClaim = tuple[Kind, Any]
 """The kind of a claim, and the claim."""
@@ -73,7 +72,9 @@ def with_own_claims(
 def _volume_claims(pod: Pod, classes: Mapping[str, Any]) -> Iterator[PersistentVolumeClaim]:
     assert pod.metadata is not None
     assert pod.spec is not None
-    default = next((name for name, each in classes.items() if annotations_of(each).get(_DEFAULT_CLASS) == "true"), None)
+    default = next(
+        (name for name, each in classes.items() if annotations_of(each).get(DEFAULT_STORAGE_CLASS) == "true"), None
+    )
     for volume in pod.spec.volumes or ():
         if volume.ephemeral is None or volume.ephemeral.volumeClaimTemplate is None:
             continue

@@ -14,9 +14,8 @@ import msgspec
 from lightkube.models.core_v1 import PodTemplateSpec
 
 from bayplan.core.api.served import Deployment, ReplicaSet
+from bayplan.core.api.well_known_labels import POD_TEMPLATE_HASH, REVISION
 
-POD_TEMPLATE_HASH = "pod-template-hash"
-REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"

@@ -20,9 +20,9 @@ from bayplan.core.api.volumes import (
     is_bound_to,
     requested_storage,
 )
+from bayplan.core.api.well_known_labels import BETA_STORAGE_CLASS, DEFAULT_STORAGE_CLASS
 
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-_DEFAULT_MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_DEFAULT_MARKS = (DEFAULT_STORAGE_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
 _FILESYSTEM = "Filesystem"
 
 
@@ -85,7 +85,7 @@ def has_modes(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 
 def has_class(claim: PersistentVolumeClaim) -> bool:
     """Whether a claim names a class, including "" for no class."""
-    return BETA_CLASS in annotations_of(claim) or claim.spec.storageClassName is not None
+    return BETA_STORAGE_CLASS in annotations_of(claim) or claim.spec.storageClassName is not None
 
 
 def is_default(storage_class: StorageClass) -> bool:

@@ -21,11 +21,10 @@ from bayplan.core.api.volumes import (
     class_of_claim,
     is_fully_bound,
 )
+from bayplan.core.api.well_known_labels import DEFAULT_STORAGE_CLASS
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.handle import Handle
 from bayplan.core.framework.remedies import Document, Remedy
-
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class MissingVolumes:
@@ -78,7 +77,7 @@ class MissingVolumes:
         classes = [each for each in self._classes.values() if each.provisioner != NO_PROVISIONER]
 
         def order(each: Any) -> tuple[bool, bool, str]:
-            is_default = annotations_of(each).get(_DEFAULT_CLASS) == "true"
+            is_default = annotations_of(each).get(DEFAULT_STORAGE_CLASS) == "true"
             return not is_default, each.volumeBindingMode != WAIT_FOR_FIRST_CONSUMER, each.metadata.name
 
         return min(classes, key=order, default=None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.core.api.tolerations import NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, taint_text
+from bayplan.core.api.well_known_labels import POD_TEMPLATE_HASH
 from bayplan.core.cluster.nodes import NodeInfo
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -183,7 +184,7 @@ def _workload(pod: PodInfo) -> tuple[str, str] | None:
     if owner is None:
         return None
     base, _, suffix = owner.name.rpartition("-")
-    if owner.kind == "ReplicaSet" and suffix == pod.labels.get("pod-template-hash"):
+    if owner.kind == "ReplicaSet" and suffix == pod.labels.get(POD_TEMPLATE_HASH):
         return "Deployment", base
     return owner.kind, owner.name
 

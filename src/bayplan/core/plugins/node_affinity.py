@@ -23,6 +23,7 @@ from bayplan.core.api.selectors import (
     parse_node_selector,
     parse_preferred_terms,
 )
+from bayplan.core.api.well_known_labels import HOSTNAME
 from bayplan.core.cluster.columns import Bool, Int64
 from bayplan.core.cluster.node_selection import match_required, match_selector, match_term
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
@@ -42,7 +43,6 @@ NO_MATCH_ENFORCED = Status.unresolvable("node(s) didn't match scheduler-enforced
 CONFLICT = Status.unresolvable("pod affinity terms conflict")
 
 _NO_ARGUMENTS = NodeAffinityArgs()
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class NodeAffinity(OnlyPlaces):
@@ -190,7 +190,7 @@ def _nowhere(unmet: Requirement, nodes: Nodes) -> str:
     values = nodes.label_values(unmet.key)
     if not set(values).isdisjoint(unmet.values) or (unmet.operator == "exists" and values):
         return ""
-    if unmet.key == _HOSTNAME:
+    if unmet.key == HOSTNAME:
         return f" (no node is named {' or '.join(sorted(unmet.values))})"
     if values:
         near = next((near for value in sorted(unmet.values) if (near := near_name(value, values))), None)

@@ -14,9 +14,10 @@ import numpy as np
 from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
 from lightkube.models.storage_v1 import StorageClass
 
-from bayplan.core.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
+from bayplan.core.api.csi_translation import BETA_REGION, REGION
 from bayplan.core.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.core.api.volumes import WAIT_FOR_FIRST_CONSUMER, class_of_claim, volume_name, zones
+from bayplan.core.api.well_known_labels import BETA_ZONE, ZONE
 from bayplan.core.cluster.columns import Bool
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_info import PodInfo

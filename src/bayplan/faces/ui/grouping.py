@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bayplan.answers.insight.pools import INSTANCE_TYPES, POOLS, ZONE
+from bayplan.answers.insight.pools import INSTANCE_TYPES, POOLS
+from bayplan.core.api.well_known_labels import ZONE
 from bayplan.faces.ui.filters import UnknownName
 
 MOST_GROUPS = 100

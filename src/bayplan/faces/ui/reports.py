@@ -13,7 +13,6 @@ from urllib.parse import quote
 from bayplan.answers.insight.answers import Progress, plural, silent
 from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.nodes import node_of, position_of
-from bayplan.answers.insight.pools import ZONE
 from bayplan.answers.insight.questions.blockers import Blocker, Blockers
 from bayplan.answers.insight.questions.change import Change
 from bayplan.answers.insight.questions.pending import PendingPods
@@ -23,6 +22,7 @@ from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.core.api.tolerations import taint_text
+from bayplan.core.api.well_known_labels import ZONE
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.faces.ui.bay_plan import hue_of, percent, workload_of
 

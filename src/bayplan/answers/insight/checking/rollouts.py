@@ -26,6 +26,7 @@ from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, POD, STATEFUL_SET
 from bayplan.core.api.labels import InvalidSelector
+from bayplan.core.api.well_known_labels import POD_TEMPLATE_HASH
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.capabilities import CountsDomains, PodsByDomain
 from bayplan.core.framework.profile import Point, implements
@@ -33,7 +34,6 @@ from bayplan.core.framework.profile import Point, implements
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 """The annotation of a template by which kubectl restarts a workload."""
 _ROLLED_OUT = frozenset({DEPLOYMENT, STATEFUL_SET, DAEMON_SET})
-_HASH = "pod-template-hash"
 
 
 def restarted(snapshot: Snapshot, given: GivenObjects, without: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -170,6 +170,8 @@ def _number(pod: PodInfo, spread: PodsByDomain) -> str:
 
 
 def _evenly(pod: PodInfo) -> str:
-    if _HASH in pod.labels:
-        return f"add matchLabelKeys: [{_HASH}] to the constraint, so that pods of the old template don't count"
+    if POD_TEMPLATE_HASH in pod.labels:
+        return (
+            f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the constraint, so that pods of the old template don't count"
+        )
     return "add a label of the revision to the template, and to matchLabelKeys of the constraint"

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bayplan.core.api.objects import encode
+from bayplan.core.api.well_known_labels import HOSTNAME
 from bayplan.core.cluster.nodes import NodeInfo
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.lasting_taints import is_of_a_moment
@@ -47,7 +48,7 @@ def copy_of_node(node: NodeInfo, name: str = "") -> list[dict[str, Any]]:
     """
     name = name or f"{node.name}-new"
     document = node_document(node)
-    labels = {**(document["metadata"].get("labels") or {}), "kubernetes.io/hostname": name}
+    labels = {**(document["metadata"].get("labels") or {}), HOSTNAME: name}
     document["metadata"] = {"name": name, "uid": f"new-{name}", "labels": labels}
     taints = [taint for taint in document["spec"].get("taints") or () if not is_of_a_moment(taint["key"])]
     document["spec"] = {"taints": taints}

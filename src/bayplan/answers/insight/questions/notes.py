@@ -23,10 +23,9 @@ from bayplan.core.api.volumes import (
     class_of_claim,
     is_fully_bound,
 )
+from bayplan.core.api.well_known_labels import HOSTNAME
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.devices.claims import allocation_of, made_claim_names
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 def message_of(result: Result) -> str:

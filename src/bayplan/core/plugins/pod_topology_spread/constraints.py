@@ -16,6 +16,7 @@ from bayplan.core.api.labels import InvalidSelector, LabelSelector, Requirement
 from bayplan.core.api.objects import decode, encode
 from bayplan.core.api.selectors import label_selector
 from bayplan.core.api.sharing import shared
+from bayplan.core.api.well_known_labels import HOSTNAME, ZONE
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.pod_selectors import GroupKey, PodSelector, labels_key
 from bayplan.core.framework.handle import Handle
@@ -24,8 +25,8 @@ HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"
 
 SYSTEM_DEFAULTS = (
-    core_v1.TopologySpreadConstraint(maxSkew=3, topologyKey="kubernetes.io/hostname", whenUnsatisfiable=SOFT),
-    core_v1.TopologySpreadConstraint(maxSkew=5, topologyKey="topology.kubernetes.io/zone", whenUnsatisfiable=SOFT),
+    core_v1.TopologySpreadConstraint(maxSkew=3, topologyKey=HOSTNAME, whenUnsatisfiable=SOFT),
+    core_v1.TopologySpreadConstraint(maxSkew=5, topologyKey=ZONE, whenUnsatisfiable=SOFT),
 )
 """The constraints for pods without constraints, if the arguments set `defaultingType: System`."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayplan.core.api.tolerations import Tolerations, tolerate_scheduling
+from bayplan.core.api.well_known_labels import POD_TEMPLATE_HASH
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.remedies import Details, Remedy, add_labels
@@ -24,8 +25,6 @@ _SHOWN = 5
 """The most domains to list."""
 _SOFT: dict[str, Any] = {"whenUnsatisfiable": SOFT, "minDomains": None}
 """A preference may have no minDomains."""
-_HASH = "pod-template-hash"
-"""The label by which a Deployment distinguishes the pods of its ReplicaSets."""
 
 
 NO_LABEL = 2
@@ -110,8 +109,8 @@ class _Broken:
         if self.spread.too_few_domains() and constraint.min_domains > 1:
             fewer = max(len(self.counts.by_domain), 1)
             yield f"set minDomains to {fewer} {over}", {"minDomains": fewer}
-        if _HASH in self.pod.labels and not self._has_hash():
-            yield f"set matchLabelKeys to [{_HASH}] {over}", {"matchLabelKeys": [_HASH]}
+        if POD_TEMPLATE_HASH in self.pod.labels and not self._has_hash():
+            yield f"set matchLabelKeys to [{POD_TEMPLATE_HASH}] {over}", {"matchLabelKeys": [POD_TEMPLATE_HASH]}
         if self.domain:
             skew = self.counts.by_domain.get(self.domain, 0) + self.spread.self_match - self.spread.minimum()
             if skew > constraint.max_skew:
@@ -123,7 +122,7 @@ class _Broken:
 
     def _has_hash(self) -> bool:
         selector = self.spread.constraint.selector
-        return selector is not None and any(each.key == _HASH for each in selector.requirements)
+        return selector is not None and any(each.key == POD_TEMPLATE_HASH for each in selector.requirements)
 
     def elsewhere(self) -> Iterator[Remedy]:
         """A new node in the emptiest domain that the pod can go to."""

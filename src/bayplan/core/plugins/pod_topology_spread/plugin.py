@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bayplan.core.api.labels import InvalidSelector
 from bayplan.core.api.objects import encode
 from bayplan.core.api.tolerations import heeded
+from bayplan.core.api.well_known_labels import HOSTNAME
 from bayplan.core.cluster.columns import Int32, Int64
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.pod_info import PodInfo
@@ -50,7 +51,6 @@ from bayplan.core.versions import DEFAULT_GATES, FeatureGates
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
-HOSTNAME = "kubernetes.io/hostname"
 Float64 = NDArray[np.float64]
 
 _INPUTS = object()

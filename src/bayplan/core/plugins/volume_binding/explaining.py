@@ -31,6 +31,7 @@ from bayplan.core.api.volumes import (
     volume_name,
 )
 from bayplan.core.api.volumes import capacity as capacity_of
+from bayplan.core.api.well_known_labels import HOSTNAME
 from bayplan.core.cluster.nodes import NodeInfo, Nodes
 from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_info import PodInfo
@@ -220,7 +221,7 @@ def _wants(volume: PersistentVolume, node: NodeInfo) -> tuple[str, list[Remedy]]
     remedies = []
     for term in required.terms:
         labels = {each.key: min(each.values) for each in term.labels.requirements if each.operator == "in"}
-        if labels and "kubernetes.io/hostname" not in labels:
+        if labels and HOSTNAME not in labels:
             remedies.append(replace(add_labels(node, labels), node=None))
     return f"{required}{nobody}", remedies
 
