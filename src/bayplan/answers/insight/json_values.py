@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from bayplan.core.api.names import camel
+
 
 def fields_of(obj: Any, *without: str) -> dict[str, Any]:
     """Return the fields of a dataclass as JSON-compatible values, with names in camel case.
@@ -13,7 +15,7 @@ def fields_of(obj: Any, *without: str) -> dict[str, Any]:
     `shown` is left out: it says how much of an answer a terminal shows.
     """
     names = [field.name for field in fields(obj) if field.name not in {"shown", *without}]
-    return {_camel(name): as_json(getattr(obj, name)) for name in names}
+    return {camel(name): as_json(getattr(obj, name)) for name in names}
 
 
 def as_json(value: Any) -> Any:
@@ -25,8 +27,3 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: as_json(item) for key, item in value.items()}
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))

@@ -43,3 +43,9 @@ def name_errors(name: str, rule: str) -> tuple[str, ...]:
 def _named(name: str, pattern: re.Pattern[str], limit: int, rule: str) -> tuple[str, ...]:
     long = (f"must be no more than {limit} bytes",) if len(name) > limit else ()
     return long if pattern.fullmatch(name) else (*long, rule)
+
+
+def camel(name: str) -> str:
+    """A name such as `pod_group` as the fields of JSON have it: `podGroup`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

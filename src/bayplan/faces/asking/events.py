@@ -53,7 +53,7 @@ def snapshot_events(snapshot: Snapshot, kind: Kind, key: str) -> Events:
             if name.encode() not in raw:
                 continue
             document = snapshot.document(event_kind, each) or {}
-            about = _mapping(document.get(field))
+            about = mapping(document.get(field))
             if (about.get("kind"), about.get("name"), about.get("namespace") or "") == (kind.kind, name, namespace):
                 found.append(document)
     return Events(_in_order(found), ONLY_SOME)
@@ -82,7 +82,7 @@ async def server_events(client: Client, kind: Kind, key: str, uid: str) -> Event
     except (TransportError, ConfigError) as error:
         return Events(note=f"The events can't be read: {error}.")
     if namespace and uid:
-        found = [each for each in found if _mapping(each.get("involvedObject")).get("uid", uid) in {uid, ""}]
+        found = [each for each in found if mapping(each.get("involvedObject")).get("uid", uid) in {uid, ""}]
     more = f"There are more than {MOST_EVENTS} events." if len(found) > MOST_EVENTS else ""
     return Events(_in_order(found)[:MOST_EVENTS], more)
 
@@ -93,7 +93,7 @@ def _in_order(documents: Iterable[Mapping[str, Any]]) -> tuple[ShownEvent, ...]:
 
 def _shown(document: Mapping[str, Any]) -> ShownEvent:
     """An event of v1 or events.k8s.io/v1."""
-    series, source = _mapping(document.get("series")), _mapping(document.get("source"))
+    series, source = mapping(document.get("series")), mapping(document.get("source"))
 
     def first(*values: Any) -> str:
         return next((str(value) for value in values if value), "")
@@ -114,5 +114,6 @@ def _shown(document: Mapping[str, Any]) -> ShownEvent:
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value, if it is an object, as in Kubernetes' API: those of files may be odd."""
     return value if isinstance(value, Mapping) else {}

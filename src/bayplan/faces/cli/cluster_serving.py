@@ -40,8 +40,6 @@ with on_use():
 if TYPE_CHECKING:
     from bayplan.core.config import ExtraPlugin
 
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none."""
 _MOST_LINES = 20
 """Objects that are left out and named."""
 
@@ -145,7 +143,7 @@ def _restore(file: Path) -> None:
 async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin], gates: FeatureGates) -> AsyncGenerator[None]:
     """Run a scheduler under the names of the stock one and of `bayplan run`. It finishes its bindings at the end."""
     stop = asyncio.Event()
-    names = (DEFAULT_SCHEDULER, types.OUR_SCHEDULER_NAME)
+    names = (types.DEFAULT_SCHEDULER_NAME, types.OUR_SCHEDULER_NAME)
     async with connection.connect(kubeconfig) as client, asyncio.TaskGroup() as tasks:
         scheduler = service_scheduler.Scheduler(
             client, lambda handle: {name: config.default_profile(name, handle, plugins, gates) for name in names}
@@ -202,7 +200,7 @@ def _announcement(served: DevCluster, wanted: Extras, kubeconfig: Path, page: st
         lines += [
             "No scheduler runs yet: pods that don't set schedulerName stay Pending until you run this as well:",
             "",
-            f"  bayplan run --scheduler-name {DEFAULT_SCHEDULER}",
+            f"  bayplan run --scheduler-name {types.DEFAULT_SCHEDULER_NAME}",
             "",
         ]
     how = "Press Ctrl-C to stop it." if wanted.ready_fd is None else f"Stop it with `{stop_command(kubeconfig)}`."

@@ -10,7 +10,7 @@ from bayplan.faces.cli.insight.files import recommendations_in
 from bayplan.faces.cli.insight.given_manifests import manifests_in
 from bayplan.faces.cli.insight.progress import interruptible
 from bayplan.faces.cli.insight.question_options import manifests_option
-from bayplan.faces.cli.shared_options import TABLE_FILE, YAML_FILE, plugin_option
+from bayplan.faces.cli.shared_options import TABLE_FILE, configurations_option, plugin_option
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -19,14 +19,9 @@ with on_use():
 
 @click.command()
 @backtest_options
-@click.option(
-    "--config",
-    "configs",
-    type=YAML_FILE,
-    metavar="FILE",
-    multiple=True,
-    help="The candidate's KubeSchedulerConfiguration. Given twice, the first one is that of now. Default: the default "
-    "plugins.",
+@configurations_option(
+    "The candidate's KubeSchedulerConfiguration. Given twice, the first one is that of now. Default: the default "
+    "plugins."
 )
 @click.option(
     "--set",

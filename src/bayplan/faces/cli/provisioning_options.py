@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
+from bayplan.core.api.names import name_errors
 from bayplan.faces.cli.shared_options import Checked
 from bayplan.running.provisioning.options import CHECK_CAPACITY, ProvisioningOptions
-
-_CLASS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def _class_name(value: str) -> str:
     """A valid provisioningClassName."""
-    if len(value) > 253 or not _CLASS.fullmatch(value):
+    if name_errors(value, "subdomain"):
         raise ValueError(f"{value!r} is not the name of a class such as {CHECK_CAPACITY}")
     return value
 

@@ -10,7 +10,7 @@ import click
 
 from bayplan.faces.cli.insight.cluster_options import kubeconfig_options, version_option
 from bayplan.faces.cli.insight.messages import fail
-from bayplan.faces.cli.shared_options import YAML_FILE, plugin_option
+from bayplan.faces.cli.shared_options import configurations_option, plugin_option
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -32,14 +32,9 @@ _SECONDS = click.FloatRange(0, min_open=True)
     help="The spec.schedulerName of the pods whose scheduler is compared. Default: the profiles of --config, or "
     "default-scheduler. May be repeated.",
 )
-@click.option(
-    "--config",
-    "configs",
-    type=YAML_FILE,
-    metavar="FILE",
-    multiple=True,
-    help="The KubeSchedulerConfiguration that Bayplan decides with. Given twice, the first one is that of the "
-    "scheduler itself. Default: the default plugins.",
+@configurations_option(
+    "The KubeSchedulerConfiguration that Bayplan decides with. Given twice, the first one is that of the "
+    "scheduler itself. Default: the default plugins."
 )
 @click.option(
     "--set",

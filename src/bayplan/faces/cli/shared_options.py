@@ -65,6 +65,11 @@ def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE[:NAME]", type=PYTHON_FILE, help=text)
 
 
+def configurations_option(help_text: str) -> Callable[[Any], Any]:
+    """Return the option --config that may be given twice, as the parameter `configs`."""
+    return click.option("--config", "configs", type=YAML_FILE, metavar="FILE", multiple=True, help=help_text)
+
+
 def memory_option(help_text: str) -> Callable[[Any], Any]:
     """Return the option for the most memory of a process that calls plugins of the user."""
     return click.option(

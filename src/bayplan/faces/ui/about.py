@@ -10,6 +10,7 @@ from urllib.parse import quote
 from bayplan.answers.insight.answers import QuestionError, listed
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CONFIG_MAP, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SECRET, Kind
+from bayplan.faces.asking.events import mapping
 
 NEVER_SHOWN = (SECRET, CONFIG_MAP)
 """Kinds whose contents the page never shows, also if a plugin reads them."""
@@ -77,8 +78,8 @@ def object_address(kind: Kind, key: str) -> str:
 def about(snapshot: Snapshot, kind: Kind, key: str) -> About:
     """Return what is known of an object. Raises QuestionError if it isn't in the snapshot, or is never shown."""
     document = document_of(snapshot, kind, key)
-    metadata, status = _mapping(document.get("metadata")), _mapping(document.get("status"))
-    conditions = (_mapping(each) for each in _sequence(status.get("conditions")))
+    metadata, status = mapping(document.get("metadata")), mapping(document.get("status"))
+    conditions = (mapping(each) for each in _sequence(status.get("conditions")))
     return About(
         kind,
         str(document.get("kind", kind.kind)),
@@ -128,21 +129,21 @@ def kind_of(snapshot: Snapshot, resource: str) -> Kind:
 
 
 def _related(snapshot: Snapshot, kind: Kind, document: Document) -> Iterator[Related]:
-    metadata, spec = _mapping(document.get("metadata")), _mapping(document.get("spec"))
+    metadata, spec = mapping(document.get("metadata")), mapping(document.get("spec"))
     namespace = _text(metadata, "namespace")
     by_name = {(each.api_version, each.kind): each for each in snapshot.documents}
-    for owner in map(_mapping, _sequence(metadata.get("ownerReferences"))):
+    for owner in map(mapping, _sequence(metadata.get("ownerReferences"))):
         found = by_name.get((_text(owner, "apiVersion"), _text(owner, "kind")))
         yield _link(snapshot, "owner", found, namespace, _text(owner, "name"), _text(owner, "kind").lower())
     if kind == POD:
-        for each in map(_mapping, _sequence(spec.get("volumes"))):
-            if claim := _text(_mapping(each.get("persistentVolumeClaim")), "claimName"):
+        for each in map(mapping, _sequence(spec.get("volumes"))):
+            if claim := _text(mapping(each.get("persistentVolumeClaim")), "claimName"):
                 yield _link(snapshot, "claim", PERSISTENT_VOLUME_CLAIM, namespace, claim)
         if node := _text(spec, "nodeName"):
             yield _link(snapshot, "node", NODE, "", node)
     elif kind == PERSISTENT_VOLUME_CLAIM and (volume := _text(spec, "volumeName")):
         yield _link(snapshot, "volume", PERSISTENT_VOLUME, "", volume)
-    elif kind == PERSISTENT_VOLUME and (of := _mapping(spec.get("claimRef"))):
+    elif kind == PERSISTENT_VOLUME and (of := mapping(spec.get("claimRef"))):
         yield _link(snapshot, "claim", PERSISTENT_VOLUME_CLAIM, _text(of, "namespace"), _text(of, "name"))
 
 
@@ -150,11 +151,6 @@ def _link(snapshot: Snapshot, role: str, kind: Kind | None, namespace: str, name
     key = f"{namespace}/{name}" if namespace and (kind is None or kind.namespaced) else name
     known = kind is not None and key in snapshot.of_kind(kind)
     return Related(role, f"{singular} {key}".strip(), object_address(kind, key) if kind is not None and known else "")
-
-
-def _mapping(value: Any) -> Document:
-    """The value, if it is as Kubernetes' API has it: objects of files may be odd."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def _sequence(value: Any) -> list[Any]:
@@ -167,4 +163,4 @@ def _text(document: Document, name: str) -> str:
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((str(name), str(text)) for name, text in _mapping(value).items()))
+    return tuple(sorted((str(name), str(text)) for name, text in mapping(value).items()))

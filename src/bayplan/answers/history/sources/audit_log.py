@@ -34,7 +34,7 @@ from bayplan.answers.history.sources.audit_objects import (
     without_grace,
 )
 from bayplan.answers.history.sources.audit_selectors import selected
-from bayplan.answers.history.sources.problems import Problems
+from bayplan.answers.history.sources.problems import BAD_PATCH, Problems
 from bayplan.answers.history.sources.versions import KEPT
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS, Kind
@@ -51,7 +51,6 @@ _NO_LIST = "a deletion of many objects names none of them: the ends of its pods 
 _NO_CLASS = "a priority class is not in the log: its pods have priority 0; with --snapshot, classes are known"
 _NO_TARGET = "a binding has no target: left out"
 _LATE = "the creation of a pod is not in the log: it arrives at its creationTimestamp"
-_BAD_PATCH = "a patch can't be applied to what is known: left out"
 _AS_SENT = (
     "the log has level Request for a pod: its spec is as it was sent, with defaults and the priority of its class, but "
     "without what webhooks and limit ranges add; an audit policy with level RequestResponse has that, too"
@@ -249,7 +248,7 @@ class AuditLog:
             return None
         obj = patched(kind, known or {}, event)
         if obj is None:
-            self._problems.add(_BAD_PATCH, f"{kind.resource} {key}")
+            self._problems.add(BAD_PATCH, f"{kind.resource} {key}")
         return obj
 
     def _missing(self, kind: Kind, key: str, event: AuditEvent) -> None:

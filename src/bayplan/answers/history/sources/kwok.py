@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from bayplan.answers.history.following import moment
 from bayplan.answers.history.format import HistoryError, HistoryManifest
-from bayplan.answers.history.sources.problems import Problems
+from bayplan.answers.history.sources.problems import BAD_PATCH, Problems
 from bayplan.answers.history.sources.trace import BEGIN
 from bayplan.answers.history.sources.versions import KEPT, VersionedObjects, kept_kind
 from bayplan.answers.snapshots import Snapshot
@@ -36,7 +36,6 @@ _LONGEST = 10**18
 _CHUNK, _OVERLAP = 1 << 20, 64
 _NO_DATES = f"the recording has no dates: its begin counts as {BEGIN:%Y-%m-%d}"
 _UNKNOWN = "a change of an object that isn't in the recording: left out"
-_BAD_PATCH = "a patch can't be applied to what is known: left out"
 _BAD_CHANGE = "a ResourcePatch without resource, name, method or time: left out"
 
 
@@ -128,7 +127,7 @@ class _Recording:
             try:
                 obj = apply_strategic_patch(kind, known, change.template)
             except (StatusError, TypeError, AttributeError, KeyError):
-                self._problems.add(_BAD_PATCH, where)
+                self._problems.add(BAD_PATCH, where)
                 return
         self._known[kind, change.key] = obj
         self._objects.put(kind, obj, time, where)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+BAD_PATCH = "a patch can't be applied to what is known: left out"
+
 
 class Problems:
     """Counts faults by kind, and keeps the first of each as an example."""

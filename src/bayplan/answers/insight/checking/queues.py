@@ -15,7 +15,7 @@ from typing import Any
 from bayplan.answers.insight.answers import first_line, listed, plural
 from bayplan.answers.insight.checking.fields import replicas_at
 from bayplan.answers.insight.checking.findings import Finding, Given, GivenObjects
-from bayplan.answers.insight.questions.kueue import UNREADABLE, lack_text, queue_problems
+from bayplan.answers.insight.questions.kueue import UNREADABLE, lack_text, never_text, queue_problems
 from bayplan.answers.insight.questions.kueue_objects import KueueObjects, is_true, name_of
 from bayplan.answers.insight.questions.quotas_of_kueue import (
     ChangingQuotas,
@@ -105,7 +105,7 @@ class Queues:
         node, emptied = self._node(queue), self._emptied(queue)
         never = [found for part in parts if (found := list(lacks(emptied, part)))]
         if never:
-            message = "; ".join(map(_never_text, never[0]))
+            message = "; ".join(map(never_text, never[0]))
             yield given.finding(_NEVER, _of_all(len(never), parts, message), _step(never[0]), replicas_at(given.kind))
             return
         waiting = []
@@ -194,16 +194,6 @@ def _requested(pod: Document) -> Counter[str]:
 
 def _of_all(number: int, parts: Sequence[object], message: str) -> str:
     return message if len(parts) == 1 else f"{number} of {plural(len(parts), 'pod')}: {message}"
-
-
-def _never_text(lack: Lack) -> str:
-    text = (
-        f"clusterqueue {lack.queue}, flavor {lack.flavor}: {lack.shown(lack.requested)} {lack.resource} requested, and "
-        f"its whole quota is {lack.shown(lack.nominal)}"
-    )
-    if lack.borrowable:
-        text += f", with {lack.shown(lack.borrowable)} to borrow in cohort {lack.cohort}"
-    return f"{text}: {lack.shown(lack.missing)} too many"
 
 
 def _step(found: Sequence[Lack]) -> str:

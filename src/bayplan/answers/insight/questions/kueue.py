@@ -212,10 +212,7 @@ def _share_of(node: QuotaNode) -> int | None:
 
 def lack_text(lack: Lack) -> str:
     """What a flavor lacks, for people."""
-    text = (
-        f"clusterqueue {lack.queue}, flavor {lack.flavor}: {lack.shown(lack.requested)} {lack.resource} requested, "
-        f"{lack.shown(lack.free)} of the quota of {lack.shown(lack.nominal)} free"
-    )
+    text = f"{_requested_of(lack)}, {lack.shown(lack.free)} of the quota of {lack.shown(lack.nominal)} free"
     if lack.borrowable:
         text += f" and {lack.shown(lack.borrowable)} to borrow in cohort {lack.cohort}"
     text += f": {lack.shown(lack.missing)} more needed"
@@ -227,6 +224,18 @@ def lack_text(lack: Lack) -> str:
     if lack.keepers:
         text += "; not lent: " + ", ".join(f"{lack.shown(amount)} of {name}" for name, amount in lack.keepers)
     return text
+
+
+def never_text(lack: Lack) -> str:
+    """What a flavor lacks for an object that is never admitted, for people."""
+    text = f"{_requested_of(lack)}, and its whole quota is {lack.shown(lack.nominal)}"
+    if lack.borrowable:
+        text += f", with {lack.shown(lack.borrowable)} to borrow in cohort {lack.cohort}"
+    return f"{text}: {lack.shown(lack.missing)} too many"
+
+
+def _requested_of(lack: Lack) -> str:
+    return f"clusterqueue {lack.queue}, flavor {lack.flavor}: {lack.shown(lack.requested)} {lack.resource} requested"
 
 
 def place_in_queue(objects: KueueObjects, workload: Document, queue: str) -> list[Document]:

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from bayplan.answers.simulation.models.autoscaler.rules import PRESETS, Rules
+from bayplan.core.api.names import camel
 from bayplan.foundations.manifest_files import ManifestError, read_yaml
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -111,17 +112,12 @@ class Parameters(_Strict, frozen=True):
 
     def rules(self, preset: str) -> Rules:
         """The rules of an autoscaler: those of a preset, but for what the parameters say. Raises ParametersError."""
-        known = {_camel(field): field for field in Rules.__dataclass_fields__}
+        known = {camel(field): field for field in Rules.__dataclass_fields__}
         for name in self.autoscaler.rules:
             if name not in known:
                 raise ParametersError(f"autoscaler.rules.{name} is unknown; there are {', '.join(known)}")
         changed = {known[name]: value for name, value in self.autoscaler.rules.items()}
         return PRESETS[preset].changed(changed)
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 def read_parameters(path: Path) -> Parameters:

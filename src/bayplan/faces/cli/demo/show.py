@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from bayplan.core.config import default_profile, load_plugins
+from bayplan.core.config.types import OUR_SCHEDULER_NAME
 from bayplan.faces.cli.demo import stage
 from bayplan.faces.cli.demo.outcome import CROWD, EXPECTATIONS, Figures
 from bayplan.faces.cli.demo.pod_watcher import PodWatcher
@@ -41,7 +42,7 @@ class Show:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        plugins, name = load_plugins([str(stage.POLICY)]), stage.SCHEDULER_NAME
+        plugins, name = load_plugins([str(stage.POLICY)]), OUR_SCHEDULER_NAME
         self._changed = asyncio.Event()
         self.scheduler = Scheduler(client, lambda handle: {name: default_profile(name, handle, plugins)}, Settings())
         self.seen = PodWatcher(client, self._changed.set)

@@ -13,7 +13,6 @@ from bayplan_devcluster.kubelet import NodeShape, make_node
 
 FOLDER = Path(__file__).parent
 POLICY = FOLDER / "policy.py"
-SCHEDULER_NAME = "bayplan-scheduler"
 LARGE_IMAGE = ContainerImage(names=["registry.example/model:1"], sizeBytes=4_000_000_000)
 
 
