@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,72 +106,87 @@ def bay_plan(
     """
     nodes = world.state.nodes
     resources = [name for name in resources_of(world) if amounts(nodes, name)[0].any()] or [CPU]
-    if resource not in resources:
-        resource = resources[0]
     live = nodes.live.nonzero()[0].tolist()
-    room, used, counts = *amounts(nodes, resource), nodes.pod_count
-    if namespace:
-        used, counts = _of_namespace(nodes, live, resource, namespace)
+    filling = _Filling.of(nodes, live, resource if resource in resources else resources[0], namespace)
     infos = {position: nodes.info(position) for position in live}
     labels = [info.labels for info in infos.values()]
     groups = grouping(labels, by)
-    total = int(counts[live].sum())
-    detailed = len(live) <= DETAILED_NODES and total <= DETAILED_PODS
-    flagged = dict.fromkeys(FLAGS, 0)
-    bays: dict[str, list[tuple[int, Slot]]] = {}
+    pods = int(filling.pods[live].sum())
+    detailed = len(live) <= DETAILED_NODES and pods <= DETAILED_PODS
+    bays: dict[str, dict[int, Slot]] = {}
     for position, info in infos.items():
-        flags, note = _state(info, new)
-        for flag in flags:
-            flagged[flag] += 1
-        taken, allocatable = int(used[position]), int(room[position])
-        slot = Slot(
-            info.name,
-            percent(taken, allocatable),
-            flags,
-            int(counts[position]),
-            quantity_text(resource, taken),
-            quantity_text(resource, allocatable),
-            note,
-            _blocks(_in(namespace, info.pods), resource, allocatable) if detailed else (),
-        )
-        bays.setdefault(groups.of(info.labels), []).append((position, slot))
-    size = "large" if detailed else "medium" if len(live) <= 600 else "small"
-    taken, allocatable = int(used[live].sum()), int(room[live].sum())
+        slot = filling.slot(position, info, new, detailed=detailed)
+        bays.setdefault(groups.of(info.labels), {})[position] = slot
+    counts = Counter(flag for slots in bays.values() for slot in slots.values() for flag in slot.flags)
+    taken, allocatable = int(filling.used[live].sum()), int(filling.room[live].sum())
     return BayPlan(
-        resource,
+        filling.resource,
         tuple(resources),
         tuple(varying_keys(labels)),
         tuple(
-            Bay(
-                name,
-                tuple(slot for _, slot in sorted(slots, key=lambda each: natural(each[1].name))),
-                sum(slot.pods for _, slot in slots),
-                percent(
-                    sum(int(used[position]) for position, _ in slots), sum(int(room[position]) for position, _ in slots)
-                ),
-            )
+            filling.bay(name, slots)
             for name, slots in sorted(bays.items(), key=lambda item: (item[0] == groups.others, natural(item[0])))
         ),
         len(live),
-        total,
-        quantity_text(resource, taken),
-        quantity_text(resource, allocatable),
+        pods,
+        quantity_text(filling.resource, taken),
+        quantity_text(filling.resource, allocatable),
         percent(taken, allocatable),
-        size,
-        flagged,
+        "large" if detailed else "medium" if len(live) <= 600 else "small",
+        {flag: counts[flag] for flag in FLAGS},
     )
 
 
-def _of_namespace(
-    nodes: Nodes, live: Sequence[int], resource: str, namespace: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What the pods of a namespace request on each node, and how many there are."""
-    used, counts = np.zeros((2, len(nodes)), dtype=np.int64)
-    for position in live:
-        pods = _in(namespace, nodes.pods(position))
-        counts[position] = len(pods)
-        used[position] = len(pods) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in pods)
-    return used, counts
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """How much of a resource there is on each node, how much of it is used, and by how many pods.
+
+    `namespace`: only its pods count; "" for all.
+    """
+
+    resource: str
+    namespace: str
+    room: NDArray[np.int64]
+    used: NDArray[np.int64]
+    pods: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, nodes: Nodes, live: Sequence[int], resource: str, namespace: str) -> _Filling:
+        room, used = amounts(nodes, resource)
+        pods = nodes.pod_count
+        if namespace:
+            used, pods = np.zeros((2, len(nodes)), dtype=np.int64)
+            for position in live:
+                counted = _in(namespace, nodes.pods(position))
+                pods[position], used[position] = len(counted), _amount(counted, resource)
+        return cls(resource, namespace, room, used, pods)
+
+    def slot(self, position: int, info: NodeInfo, new: frozenset[str], *, detailed: bool) -> Slot:
+        """Draw a node."""
+        flags, note = _state(info, new)
+        taken, allocatable = int(self.used[position]), int(self.room[position])
+        return Slot(
+            info.name,
+            percent(taken, allocatable),
+            flags,
+            int(self.pods[position]),
+            quantity_text(self.resource, taken),
+            quantity_text(self.resource, allocatable),
+            note,
+            _blocks(_in(self.namespace, info.pods), self.resource, allocatable) if detailed else (),
+        )
+
+    def bay(self, name: str, slots: Mapping[int, Slot]) -> Bay:
+        """Draw a group of nodes. `slots`: by position."""
+        rows = list(slots)
+        in_order = tuple(sorted(slots.values(), key=lambda slot: natural(slot.name)))
+        fill = percent(int(self.used[rows].sum()), int(self.room[rows].sum()))
+        return Bay(name, in_order, sum(slot.pods for slot in in_order), fill)
+
+
+def _amount(pods: Sequence[PodInfo], resource: str) -> int:
+    """What pods request."""
+    return len(pods) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in pods)
 
 
 def _in(namespace: str, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
@@ -214,7 +230,7 @@ def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
 def _blocks(pods: Sequence[PodInfo], resource: str, allocatable: int) -> tuple[Block, ...]:
     blocks = []
     for workload, members in grouped((workload_of(pod), pod) for pod in pods).items():
-        amount = len(members) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in members)
+        amount = _amount(members, resource)
         height = round(100 * amount / allocatable, 1) if allocatable else 0.0
         keys = tuple(sorted(pod.key for pod in members))
         blocks.append(Block(workload, keys, height, hue_of(workload), quantity_text(resource, amount)))

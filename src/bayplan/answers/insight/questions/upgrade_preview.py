@@ -211,28 +211,14 @@ def upgrade_preview(
             pod = _created_again(world, world.state.objects[POD][key])
             return _decide(world, profiles[pod.scheduler_name], pod)
 
-    switched = [name for name in sorted(before.on ^ after.on) if _can_be_switched(name, before, after)]
     pods = [pod for pod in world.state.objects[POD].values() if pod.scheduler_name in world.profiles and matches(pod)]
     workloads = _alike(pods)
-    decisions = []
+    decisions: list[ChangedDecision] = []
     for number, members in enumerate(workloads):
         progress(f"{number:,} of {plural(len(workloads), 'workload')} decided")
-        key = members[0].key
-        first, last = decided(key, before), decided(key, after)
-        if first != last:
-            causes = tuple(
-                name
-                for name in switched
-                if decided(key, _toggled(before, name)) != first or decided(key, _toggled(after, name)) != last
-            )
-            workload = workload_of(members[0]) or key
-            decisions.append(ChangedDecision(key, workload, len(members), first, last, causes))
+        decisions += _changed_decision(members, before, after, decided)
     objects = tuple(_unserved(snapshot, before.version, after.version))
-    looked_at = {
-        "node": world.state.table.live_count,
-        "pod": len(pods),
-        "workload": len(workloads),
-    }
+    looked_at = {"node": world.state.table.live_count, "pod": len(pods), "workload": len(workloads)}
     return UpgradePreview(
         before=before.version,
         after=after.version,
@@ -246,6 +232,25 @@ def upgrade_preview(
         ),
         shown=shown,
     )
+
+
+def _changed_decision(
+    members: Sequence[PodInfo],
+    before: FeatureGates,
+    after: FeatureGates,
+    decided: Callable[[str, FeatureGates], Decided],
+) -> Iterator[ChangedDecision]:
+    """The decision about the first pod of a workload, if it changes, with the gates without which it would not."""
+    key = members[0].key
+    first, last = decided(key, before), decided(key, after)
+    if first != last:
+        switched = (name for name in sorted(before.on ^ after.on) if _can_be_switched(name, before, after))
+        causes = tuple(
+            name
+            for name in switched
+            if decided(key, _toggled(before, name)) != first or decided(key, _toggled(after, name)) != last
+        )
+        yield ChangedDecision(key, workload_of(members[0]) or key, len(members), first, last, causes)
 
 
 def schedulers(
