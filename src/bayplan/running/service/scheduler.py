@@ -39,7 +39,8 @@ from bayplan.foundations.collector import Collector
 from bayplan.foundations.lazy import on_use
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
-from bayplan.running.client.list_watch import IDLE_SECONDS, ListWatch
+from bayplan.running.client.list_watch import ListWatch
+from bayplan.running.client.pace import IDLE_SECONDS, Pace
 from bayplan.running.client.permissions import missing_permissions
 from bayplan.running.service.background import start_background
 from bayplan.running.service.debugging.debugger import CacheDebugger
@@ -337,10 +338,9 @@ class Scheduler:
         follow = partial(
             ListWatch[Any],
             self._services.client,
-            idle_seconds=self._settings.watch_idle,
+            pace=Pace(idle_seconds=self._settings.watch_idle, clock=self._services.clock.monotonic),
             failures=runtime.failures,
-            report_failure=self._watch_failures.add,
-            clock=self._services.clock.monotonic,
+            reports=self._watch_failures,
         )
         list_watches = [follow(NODE, self._noted(NODE, NodeInformer(receiver)), decode=decode)]
         for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
