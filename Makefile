@@ -56,7 +56,7 @@ test-shadow: install ## Run a shadow beside the kube-scheduler in KUBEBUILDER_AS
 	@test -x "$$KUBEBUILDER_ASSETS/kube-scheduler" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver and kube-scheduler" >&2; exit 1; }
 	$(PYTEST) -m apiserver --timeout 900 -rP $(ARGS) tests/end_to_end/test_shadow_beside_a_scheduler.py
 
-test-truth: install ## Compare what `compare` foretells with what kube-scheduler in KUBEBUILDER_ASSETS does (20 minutes)
+test-truth: install ## Compare what `compare` foretells with what kube-scheduler in KUBEBUILDER_ASSETS does (25 minutes)
 	$(BIN)/python benchmarks/truth.py --write docs/compare.md $(ARGS)
 
 test-when: install ## Compare when jobs start with what `when` says, with kube-scheduler in KUBEBUILDER_ASSETS (7 minutes)

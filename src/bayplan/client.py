@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from bayplan.running.client.errors import ApiError, ConfigError, TransportError
     from bayplan.running.client.http import HttpClient
     from bayplan.running.client.kubeconfig import load_kubeconfig
-    from bayplan.running.client.list_watch import ListWatch, Sink
+    from bayplan.running.client.list_watch import ListWatch, Reports, Sink
+    from bayplan.running.client.pace import Pace
     from bayplan.running.client.reflector import Handler, Reflector
 
 __all__ = [
@@ -28,9 +29,11 @@ __all__ = [
     "HttpClient",
     "Kind",
     "ListWatch",
+    "Pace",
     "Page",
     "PatchType",
     "Reflector",
+    "Reports",
     "Sink",
     "TransportError",
     "WatchEvent",

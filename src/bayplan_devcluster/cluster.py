@@ -123,7 +123,7 @@ class DevCluster:
         server = self.server
         if not server.listens:
             return InMemoryClient(server, token=server.first_token or "")
-        trust = client_context(server.tls.authority.decode()) if server.tls is not None else None
+        trust = client_context(server.authority) if server.authority else None
         headers = (("Authorization", f"Bearer {server.first_token}"),) if server.first_token is not None else ()
         return HttpClient(ClusterAccess(server=self.url, tls=trust, headers=headers))
 
@@ -143,13 +143,12 @@ class DevCluster:
             )
             self._parts.append(self.kubelets)
         if self._controllers:
-            root_ca = self.server.tls.authority.decode() if self.server.tls is not None else ""
             manager = ControllerManager(
                 self.client,
                 self.clock,
                 WORKLOADS,
                 informers=self.informers,
-                root_ca=root_ca,
+                root_ca=self.server.authority,
                 taint_rules=self.server.taint_rules,
                 pod_groups=self.server.pod_groups,
             )

@@ -1,9 +1,13 @@
 """Victims of a history and what replaced them: one need, that is placed once."""
 
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.backtest.histories import pool_node
 from tests.support.tables import cases
 
@@ -176,6 +180,31 @@ URGENT = "60 arrives urgent runs 58"
             .ends(10, "a", PREEMPTED),
             ["1 arrives a", "1 arrives sibling"],
         ),
+        "victims that end in another order than they were evicted": (
+            History()
+            .arrives(1, "a", owner=JOB, cpu="1")
+            .arrives(1, "b", owner=JOB, cpu="1")
+            .bound(2, "a")
+            .bound(2, "b")
+            .arrives(10, "for a", "a2", owner=JOB, cpu="1")
+            .bound(11, "for a", "a2")
+            .arrives(13, "for b", "b2", owner=JOB, cpu="1")
+            .bound(14, "for b", "b2")
+            .ends(15, "b", PREEMPTED)
+            .ends(16, "a", PREEMPTED)
+            .arrives(17, "for a2", "a3", owner=JOB, cpu="1")
+            .ends(18, "for a", PREEMPTED, "a2"),
+            ["1 arrives a", "1 arrives b"],
+        ),
+        "a victim that was evicted at once": (
+            History()
+            .arrives(1, "a", owner=JOB)
+            .bound(1.05, "a")
+            .arrives(1.4, "b", owner=JOB)
+            .ends(8, "a", PREEMPTED)
+            .bound(8.1, "b"),
+            ["1 arrives a"],
+        ),
         "a victim of a workload whose pods are known to run for 100 s": (
             History()
             .arrives(1, "a", owner=JOB)
@@ -190,6 +219,33 @@ URGENT = "60 arrives urgent runs 58"
 )
 def test_what_a_scheduler_caused_is_no_input(tmp_path, history, expected):
     assert happenings(history.write(tmp_path / "history", 200.0)) == expected
+
+
+@given(
+    pods=st.integers(1, 6),
+    evictions=st.lists(
+        st.tuples(st.integers(0, 9), st.floats(0.1, 9), st.floats(0.1, 14.9), st.floats(0, 20)), max_size=25
+    ),
+)
+def test_each_victim_of_a_job_has_one_replacement(pods, evictions):
+    """However long victims take to end, as many needs remain as there were pods at the begin."""
+    history, now = History(), 2.0
+    running = {f"p{number}": 1.0 for number in range(pods)}
+    for name in running:
+        history.arrives(1.0, name, owner=JOB, cpu="0").bound(1.01, name)
+    for number, (which, after, ends, waits) in enumerate(evictions):
+        now += after
+        victim = sorted(running)[which % pods]
+        begun = running.pop(victim)
+        if begun > now - 1.1:  # not in the first second, in which other pods may be created, too
+            now = begun + 1.1
+        history.ends(now + ends, victim, PREEMPTED)
+        name = f"r{number}"
+        history.arrives(now + 0.01, name, owner=JOB, cpu="0").bound(now + 0.02 + waits, name)
+        running[name] = now + 0.02 + waits
+    with TemporaryDirectory() as folder:
+        found = happenings(history.write(Path(folder) / "history", 1000.0))
+    assert found == [f"1 arrives p{number}" for number in range(pods)]
 
 
 def test_ends_of_pods_that_other_schedulers_decide_are_inputs(tmp_path):

@@ -134,7 +134,7 @@ async def running_cluster(shapes, changes):
     """A cluster with a scheduler on the event loop's time. Adds what happens to `changes`."""
     clock, following = LoopClock(), Following()
     nodes = [make_node(f"node-{number}", shape, zone=zone) for number, (shape, zone) in enumerate(shapes)]
-    async with DevCluster(nodes, clock=clock, server=ApiServer(listen=False, clock=clock), delays=DELAYS) as cluster:
+    async with DevCluster(nodes, clock=clock, server=ApiServer(address=None, clock=clock), delays=DELAYS) as cluster:
 
         def seen(kind, old, new):
             key = old if new is None else new

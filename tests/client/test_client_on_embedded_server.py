@@ -7,9 +7,9 @@ import pytest
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import PATIENCE
 
-from bayplan.client import ApiError, Backoff, HttpClient, Reflector
+from bayplan.client import ApiError, Backoff, HttpClient, Pace, Reflector
 from bayplan.core.api.kinds import NODE, POD
-from bayplan_devcluster.apiserver.server import ApiServer
+from bayplan_devcluster.apiserver import Address, ApiServer
 
 POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 QUICK = Backoff(0.005, 0.02)
@@ -59,7 +59,7 @@ async def reflected():
     def start(url):
         client = HttpClient(url, retries=0, request_timeout=5)
         keys = Keys()
-        reflector = Reflector(client, NODE, keys, page_size=2, backoff=QUICK, rng=random.Random(1))
+        reflector = Reflector(client, NODE, keys, pace=Pace(page_size=2, backoff=QUICK, rng=random.Random(1)))
         tasks.append(asyncio.create_task(reflector.run()))
         clients.append(client)
         return keys, reflector
@@ -83,7 +83,7 @@ async def test_reflector_lists_again_when_a_new_server_has_lower_versions(reflec
             await client.create(NODE, node(f"old-{number}"))
         await keys.become(*(f"old-{number}" for number in range(5)))
         port = int(first.url.rpartition(":")[2])
-    async with ApiServer(port=port) as second, HttpClient(second.url) as client:
+    async with ApiServer(address=Address(port=port)) as second, HttpClient(second.url) as client:
         await client.create(NODE, node("new"))
         await keys.become("new")
         assert set(reflector.store) == {"new"}

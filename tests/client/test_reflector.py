@@ -4,22 +4,25 @@ import logging
 import random
 import time
 from contextlib import asynccontextmanager
+from dataclasses import fields
 
 import msgspec
 import pytest
 from tests.support.tables import cases
 from tests.support.waiting import PATIENCE
 
-from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
+from bayplan.client import ApiError, Backoff, Client, ConfigError, Pace, Reflector, TransportError
 from bayplan.core.api.kinds import NODE, POD, custom_kind
 from bayplan.core.api.objects import decode
 from bayplan.foundations.turns import LONGEST_TURN
 from bayplan.running.client.errors import RequestTimeoutError
-from bayplan.running.client.list_watch import AWAY, QUIET_PAUSE
+from bayplan.running.client.list_watch import QUIET_PAUSE
+from bayplan.running.client.pace import AWAY
 from bayplan.testing.builders import make_node
 from bayplan.testing.in_memory import make_client
 
 BACKOFF = Backoff(initial=1.0, longest=8.0, jitter=0.0)
+PACED = {each.name for each in fields(Pace)}
 
 
 def document(name, version, uid=None, **more):
@@ -94,8 +97,9 @@ class Recorder:
 
 @asynccontextmanager
 async def running(client, handler=None, *, sleeps, **options):
-    options = {"backoff": BACKOFF, "rng": random.Random(1), "sleep": sleeps, "clock": lambda: 0.0} | options
-    reflector = Reflector(client, POD, handler or Recorder(), **options)
+    paced = {"backoff": BACKOFF, "rng": random.Random(1), "sleep": sleeps, "clock": lambda: 0.0}
+    paced |= {name: options.pop(name) for name in PACED & options.keys()}
+    reflector = Reflector(client, POD, handler or Recorder(), pace=Pace(**paced), **options)
     task = asyncio.create_task(reflector.run())
     try:
         yield reflector
@@ -319,7 +323,7 @@ async def test_undecodable_objects_are_reported(sleeps):
 async def test_custom_objects_may_have_no_namespace(sleeps):
     """Only the server knows whether their kind has any."""
     script, recorder = Script(listed(5, document("zones", 3, metadata={"namespace": None}), A1)), Recorder()
-    reflector = Reflector(script, custom_kind("topologies.v1.example.com"), recorder, sleep=sleeps)
+    reflector = Reflector(script, custom_kind("topologies.v1.example.com"), recorder, pace=Pace(sleep=sleeps))
     task = asyncio.create_task(reflector.run())
     await asyncio.wait_for(script.done.wait(), PATIENCE)
     task.cancel()
@@ -461,7 +465,7 @@ async def test_other_tasks_run_when_the_turn_is_over_by_the_given_clock(sleeps, 
 
 async def test_store_has_the_selected_objects(sleeps):
     client = make_client(make_node("a", labels={"x": "y"}), make_node("b"))
-    reflector = Reflector(client, NODE, Recorder(), label_selector="x=y", sleep=sleeps)
+    reflector = Reflector(client, NODE, Recorder(), label_selector="x=y", pace=Pace(sleep=sleeps))
     task = asyncio.create_task(reflector.run())
     await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
     store = reflector.store
@@ -504,7 +508,7 @@ async def following_versions(sleeps, *steps):
     script = Script(*steps)
     options = {"backoff": BACKOFF, "rng": random.Random(1), "sleep": sleeps, "clock": lambda: 0.0}
     handler, older = Recorder(), GROUPS[1:]
-    reflector = Reflector(script, GROUPS[0], handler, look_for_kind=10.0, older=older, **options)
+    reflector = Reflector(script, GROUPS[0], handler, look_for_kind=10.0, older=older, pace=Pace(**options))
     task = asyncio.create_task(reflector.run())
     await asyncio.wait_for(script.done.wait(), PATIENCE)
     try:

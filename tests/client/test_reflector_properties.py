@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.waiting import turns
 
-from bayplan.client import ApiError, Backoff, Reflector
+from bayplan.client import ApiError, Backoff, Pace, Reflector
 from bayplan.core.api.kinds import POD
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import as_sent
@@ -105,11 +105,13 @@ async def play(steps, selector, page_size):
         POD,
         view,
         label_selector=selector,
-        page_size=page_size,
-        backoff=Backoff(initial=1.0),
-        sleep=lambda _: asyncio.sleep(0),
-        clock=lambda: 0.0,
-        rng=random.Random(0),
+        pace=Pace(
+            page_size=page_size,
+            backoff=Backoff(initial=1.0),
+            sleep=lambda _: asyncio.sleep(0),
+            clock=lambda: 0.0,
+            rng=random.Random(0),
+        ),
     )
     task = asyncio.create_task(reflector.run())
     for what, detail in steps:

@@ -126,7 +126,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """A cluster of three nodes. A test may name its version, or arguments, by parametrizing this fixture."""
     clock, given = ManualClock(), getattr(request, "param", OLDEST)
     arguments = given if isinstance(given, dict) else {"version": given}
-    async with DevCluster(3, clock=clock, server=ApiServer(listen=False, clock=clock, **arguments)) as cluster:
+    async with DevCluster(3, clock=clock, server=ApiServer(address=None, clock=clock, **arguments)) as cluster:
         world = World(cluster, clock)
         await cluster.nodes_ready()
         binder = asyncio.create_task(world.bind_pods())

@@ -8,14 +8,14 @@ import pytest
 from bayplan.client import connect
 from bayplan.core.api.kinds import NODE, POD, SERVICE_ACCOUNT
 from bayplan.foundations.clock import ManualClock
-from bayplan_devcluster.apiserver import ADMIN, ApiServer, Tls
+from bayplan_devcluster.apiserver import ADMIN, Address, ApiServer, Tls
 from bayplan_devcluster.cluster import DevCluster
 
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_cluster_serves_clients_of_its_kubeconfig_and_stops_cleanly(tmp_path: Path, tls: bool):
     before = asyncio.all_tasks()
-    server = ApiServer(tls=Tls.create(), tokens={"secret": ADMIN}) if tls else None
+    server = ApiServer(address=Address(tls=Tls.create()), tokens={"secret": ADMIN}) if tls else None
     async with DevCluster(2, server=server) as cluster:
         assert cluster.url.startswith("https:" if tls else "http:")
         await cluster.nodes_ready()
@@ -61,5 +61,5 @@ async def test_pods_stay_unchanged_without_kubelets():
 async def test_port_in_use_leaves_nothing_behind():
     before = asyncio.all_tasks()
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        await DevCluster(0, server=ApiServer(port=taken.getsockname()[1])).__aenter__()
+        await DevCluster(0, server=ApiServer(address=Address(port=taken.getsockname()[1]))).__aenter__()
     assert asyncio.all_tasks() == before

@@ -275,7 +275,7 @@ async def test_client_retries_when_the_server_asks_for_it(client):
 
 
 async def test_token_authenticates():
-    server = ApiServer(listen=False, tokens={"secret": "someone"})
+    server = ApiServer(address=None, tokens={"secret": "someone"})
     assert (await InMemoryClient(server, token="secret").list(NODE)).items == []
     client = Client(InMemoryTransport(server))
     with pytest.raises(ApiError, match=r"401 Unauthorized.*\(sent: no token; in memory\)"):

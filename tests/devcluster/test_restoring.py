@@ -61,7 +61,7 @@ OBJECTS = [
 
 @pytest.fixture
 def server():
-    return ApiServer(listen=False)
+    return ApiServer(address=None)
 
 
 def entries(server, kind):
@@ -113,7 +113,7 @@ def test_custom_resources_are_restored_with_their_definition(server):
 
 async def test_controllers_and_kubelets_go_on_with_restored_objects():
     deployment = stored("apps/v1", "Deployment", "web", 700, spec=WORKLOAD)
-    cluster = DevCluster(make_nodes(0), server=ApiServer(listen=False))
+    cluster = DevCluster(make_nodes(0), server=ApiServer(address=None))
     assert cluster.server.restore([deployment, *OBJECTS]) == []
     async with cluster, asyncio.timeout(20):
         await cluster.nodes_ready({"n"})

@@ -18,7 +18,7 @@ from bayplan.client import HttpClient
 from bayplan.core.config import default_profile
 from bayplan.faces.cli.run_reports import RunReports
 from bayplan.running.client.http import KEEP_ALIVE, HttpTransport
-from bayplan.running.client.list_watch import IDLE_SECONDS
+from bayplan.running.client.pace import IDLE_SECONDS
 from bayplan.running.service.scheduler import Scheduler
 from bayplan.running.service.settings import Settings
 

@@ -36,7 +36,7 @@ class Cluster:
 
     def __init__(self, level_of: Any) -> None:
         self.clock = ManualClock(BEGIN)
-        self.server = ApiServer(listen=False, clock=self.clock)
+        self.server = ApiServer(address=None, clock=self.clock)
         self.audit = AuditingTransport(self.server, level_of, self.clock)
         self.changes: list[HistoryChange] = []
         self._following = Following()

@@ -98,7 +98,7 @@ async def recorded_day(watching: Client, writing: Client, folder: Path) -> None:
 
 @pytest.mark.parametrize("level", ["Request", "RequestResponse"])
 async def test_a_recording_and_an_audit_log_agree(level: str, tmp_path: Path) -> None:
-    server = ApiServer(listen=False)
+    server = ApiServer(address=None)
     load(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
     auditing = AuditingTransport(server, lambda _: level)
     await recorded_day(InMemoryClient(server), Client(auditing), tmp_path / "recorded")

@@ -139,7 +139,7 @@ async def test_an_extended_resource_takes_what_its_device_takes():
 
 async def bound(pod, *objects):
     """Assume and bind a pod. Returns the cluster, its client and the assumed pod."""
-    client = InMemoryClient(ApiServer(listen=False, alpha=True, gates=ON, version="1.37"))
+    client = InMemoryClient(ApiServer(address=None, alpha=True, gates=ON, version="1.37"))
     node = make_node("n1", cpu="4", memory="8Gi")
     node.status.declaredFeatures = ["DRANodeAllocatableResources"]
     load(client.server, node, *objects, pod)

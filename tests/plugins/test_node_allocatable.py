@@ -247,7 +247,7 @@ async def bound(fault=None):
     """Assume and bind a pod whose claim takes cpu. Returns the cluster, its client, the pod and the outcome."""
     each = pod("p", "c", cpu="1")
     objects = [device_class(), resource_slice("s", giving(cpu="2"), node="n1"), claim("c", request())]
-    client = InMemoryClient(ApiServer(listen=False, alpha=True, gates=ON))
+    client = InMemoryClient(ApiServer(address=None, alpha=True, gates=ON))
     load(client.server, *objects, each)
     if fault is not None:
         client.server.faults.add(fault)

@@ -89,7 +89,7 @@ def test_helm_renders_what_the_other_tests_see(values, tmp_path):
 def test_an_api_server_takes_the_objects(values):
     found = rendered(values)
     custom = {"ServiceMonitor", "PrometheusRule"}
-    server = ApiServer(listen=False)
+    server = ApiServer(address=None)
     server.load([each for (kind, _), each in found.items() if kind not in custom])
 
 

@@ -51,7 +51,7 @@ def reported(caplog, *failures, denied=None, synced=False):
             began = asyncio.get_running_loop().time()
             for at, kind, error in failures:
                 await asyncio.sleep(began + at - asyncio.get_running_loop().time())
-                watched.add(kind, error, 1.0)
+                watched.failed(kind, error, 1.0)
             await asyncio.sleep(10)
             running.cancel()
 

@@ -24,7 +24,7 @@ from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS
 from bayplan.insight import Snapshot, SnapshotError
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan_devcluster.apiserver import ADMIN, ApiServer, Fault, Tls
+from bayplan_devcluster.apiserver import ADMIN, Address, ApiServer, Fault, Tls
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.in_memory import InMemoryClient
 
@@ -50,7 +50,7 @@ GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 
 def server_with_role(role):
     """A server that enforces RBAC, and a client with the rights of `role`."""
-    server = ApiServer(listen=False, alpha=True, rbac=True, tokens={TOKEN: READER})
+    server = ApiServer(address=None, alpha=True, rbac=True, tokens={TOKEN: READER})
     load(server, *objects_of_most_kinds())
     subject = {"kind": "User", "name": READER, "apiGroup": "rbac.authorization.k8s.io"}
     binding = document("ClusterRoleBinding", ROLE, "rbac.authorization.k8s.io/v1", namespace="")
@@ -185,7 +185,7 @@ async def test_kind_that_cannot_be_listed_is_a_gap():
 
 
 async def test_kinds_that_the_server_lacks_are_left_out():
-    client = InMemoryClient(ApiServer(listen=False))  # without PodGroups
+    client = InMemoryClient(ApiServer(address=None))  # without PodGroups
     load(client.server, make_node("a"), make_pod("web", node="a"))
     client.transport.faults.add(Fault(when=lambda info: info.group == "resource.k8s.io", answer=404))
     snapshot = await Snapshot.from_client(client)
@@ -205,7 +205,7 @@ class OlderServer(InMemoryClient):
     """A server that has resource.k8s.io in `version` only."""
 
     def __init__(self, version, answers):
-        super().__init__(ApiServer(listen=False))
+        super().__init__(ApiServer(address=None))
         self._version, self._answers = version, answers
 
     async def request(self, method, path, **options):
@@ -268,7 +268,7 @@ def test_device_claims_of_older_versions_in_objects_are_converted():
 @pytest.fixture
 async def served(tmp_path):
     """A cluster over HTTP, and its kubeconfig."""
-    server = ApiServer(tls=Tls.create(), tokens={"secret": ADMIN}, rbac=True)
+    server = ApiServer(address=Address(tls=Tls.create()), tokens={"secret": ADMIN}, rbac=True)
     async with DevCluster(2, server=server, controllers=False) as cluster:
         await cluster.nodes_ready()
         path = tmp_path / "kubeconfig"

@@ -5,7 +5,7 @@ import pytest
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import until
 
-from bayplan.client import ApiError, Backoff, HttpClient, Reflector, TransportError
+from bayplan.client import ApiError, Backoff, HttpClient, Pace, Reflector, TransportError
 from bayplan.core.api.kinds import NODE, POD
 from bayplan_devcluster.apiserver.server import ApiServer
 
@@ -122,7 +122,7 @@ async def test_reflector_survives_watches_that_are_cut_repeatedly(proxy, client)
                 done.set()
 
     names = Names()
-    reflector = Reflector(client, POD, names, backoff=Backoff(0.01, 0.02), rng=random.Random(1))
+    reflector = Reflector(client, POD, names, pace=Pace(backoff=Backoff(0.01, 0.02), rng=random.Random(1)))
     task = asyncio.create_task(reflector.run())
     await reflector.synced.wait()
     for number in range(30):

@@ -185,7 +185,7 @@ async def test_lost_cluster_is_no_dead_scheduler(tmp_path):
 
 
 async def test_role_of_the_manifests_allows_reading_leases():
-    server = ApiServer(listen=False, alpha=True, rbac=True, tokens={"token": "reader"})
+    server = ApiServer(address=None, alpha=True, rbac=True, tokens={"token": "reader"})
     load(server, make_node("a"))
     subject = {"kind": "User", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
     header = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ROLE}}

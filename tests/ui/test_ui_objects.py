@@ -251,7 +251,7 @@ async def test_events_that_cannot_be_read_cost_only_the_events(status, message):
 
 
 async def test_role_of_the_manifests_is_sufficient_for_object_pages():
-    server = ApiServer(listen=False, alpha=True, rbac=True, tokens={"token": "reader"})
+    server = ApiServer(address=None, alpha=True, rbac=True, tokens={"token": "reader"})
     load(server, node("a"), pod("web-0", node="a"))
     subject = {"kind": "User", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
     header = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ROLE}}

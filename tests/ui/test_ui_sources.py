@@ -18,7 +18,7 @@ from bayplan.faces.ui.server import serving
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan_devcluster.apiserver import ApiServer, Fault
+from bayplan_devcluster.apiserver import Address, ApiServer, Fault
 from bayplan_devcluster.in_memory import InMemoryClient
 
 
@@ -140,7 +140,7 @@ async def test_page_of_a_live_cluster_changes():
 
 
 async def test_role_of_the_manifests_is_sufficient_for_following():
-    server = ApiServer(listen=False, alpha=True, rbac=True, tokens={"token": "reader"})
+    server = ApiServer(address=None, alpha=True, rbac=True, tokens={"token": "reader"})
     load(server, make_node("a"))
     subject = {"kind": "User", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
     header = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ROLE}}
@@ -199,7 +199,7 @@ async def test_one_line_says_that_the_api_server_is_gone(tmp_path):
         part = await visitor.get(again, part="live")
         assert "/nodes/a" in part
         assert 'hx-swap-oob="true"><b>not live</b>' in part
-        async with ApiServer(port=port) as server:
+        async with ApiServer(address=Address(port=port)) as server:
             load(server, make_node("a"), make_node("b"))
             await until(lambda: not source.lost and len(source.snapshot().of_kind(NODE)) == 2, within=30)
             assert "live, read-only" in (await visitor.page("/")).text
@@ -252,7 +252,7 @@ class OlderServer(InMemoryClient):
 
 
 async def test_older_versions_of_devices_are_followed():
-    client = OlderServer(ApiServer(listen=False))
+    client = OlderServer(ApiServer(address=None))
     load(client.server, make_node("a"))
     async with followed(client) as source:
         load(client.server, resource_slice("one"))

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     )
     from bayplan.testing.contract import CHECKS, BrokenContract, check_contract
     from bayplan.testing.live import LiveCluster
-    from bayplan_devcluster.apiserver import ADMIN, ApiServer, Fault, Tls, User
+    from bayplan_devcluster.apiserver import ADMIN, Address, ApiServer, Fault, Tls, User
 
 __all__ = [
     "ADMIN",
     "CHECKS",
+    "Address",
     "ApiServer",
     "BrokenContract",
     "Cluster",

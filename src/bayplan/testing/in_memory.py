@@ -41,7 +41,7 @@ def make_client(
     The server takes its timestamps from `clock`. It emulates a `version` of Kubernetes, with
     `gates` in place of those of the version.
     """
-    client = InMemoryClient(ApiServer(listen=False, version=version, alpha=True, gates=gates, clock=clock), **options)
+    client = InMemoryClient(ApiServer(address=None, version=version, alpha=True, gates=gates, clock=clock), **options)
     load(client.server, *objects)
     return client
 

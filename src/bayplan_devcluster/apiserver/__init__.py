@@ -14,11 +14,23 @@ from bayplan.foundations.lazy import lazily
 if TYPE_CHECKING:
     from bayplan_devcluster.apiserver.authorization.users import ADMIN, User
     from bayplan_devcluster.apiserver.faults import Fault, Faults
+    from bayplan_devcluster.apiserver.http.address import Address
     from bayplan_devcluster.apiserver.http.messages import ConnectionDropped, HttpRequest, HttpResponse
     from bayplan_devcluster.apiserver.http.tls import Tls
     from bayplan_devcluster.apiserver.server import ApiServer
 
-__all__ = ["ADMIN", "ApiServer", "ConnectionDropped", "Fault", "Faults", "HttpRequest", "HttpResponse", "Tls", "User"]
+__all__ = [
+    "ADMIN",
+    "Address",
+    "ApiServer",
+    "ConnectionDropped",
+    "Fault",
+    "Faults",
+    "HttpRequest",
+    "HttpResponse",
+    "Tls",
+    "User",
+]
 
 __getattr__, __dir__ = lazily(__name__)
 """Questions about clusters use small parts of the package."""

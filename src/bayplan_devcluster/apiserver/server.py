@@ -41,6 +41,7 @@ from bayplan_devcluster.apiserver.endpoints.rendering import to_yaml
 from bayplan_devcluster.apiserver.endpoints.request import Request
 from bayplan_devcluster.apiserver.endpoints.resource_handler import ResourceHandler
 from bayplan_devcluster.apiserver.faults import Faults
+from bayplan_devcluster.apiserver.http.address import LOOPBACK, Address
 from bayplan_devcluster.apiserver.http.messages import (
     JSON_TYPE,
     YAML_TYPE,
@@ -67,7 +68,6 @@ with on_use():
 
 if TYPE_CHECKING:
     from bayplan_devcluster.apiserver.http.listener import HttpListener
-    from bayplan_devcluster.apiserver.http.tls import Tls
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +81,7 @@ IN_MEMORY_URL = "http://in-memory"
 class ApiServer:
     """An embedded kube-apiserver, which serves while its asynchronous context is entered.
 
-    All state is in memory. `handle` carries out a request. Unless `listen` is false, the server also listens on `host`
-    and `port` (0 for a free port), with `tls` over HTTPS.
+    All state is in memory. `handle` carries out a request. Unless `address` is None, the server also listens there.
 
     `tokens` maps bearer tokens to users. Without tokens, every request is allowed; with tokens, every request that has
     one. With `rbac`, roles and bindings decide, and the server starts with the default ones of a cluster; a user that
@@ -92,18 +91,13 @@ class ApiServer:
     version serves with the feature gates GenericWorkload and CompositePodGroup; `gated` has others to serve instead.
     `gates` are the feature gates; by default, those of the version.
     `clock` provides the times in objects. `history` is the number of changes per kind that watches can resume from.
-    `advertise` is the address in discovery, if it is not the one that the server listens on.
-    `accept_hosts` are regular expressions for the host names that the server answers to, separated by commas. On
-    loopback, the default is `localhost` and loopback addresses. Raises ValueError if they are invalid.
+    Raises ValueError if the hosts of the address are invalid.
     """
 
     def __init__(
         self,
         *,
-        listen: bool = True,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        tls: Tls | None = None,
+        address: Address | None = LOOPBACK,
         tokens: Mapping[str, str | User] | None = None,
         rbac: bool = False,
         version: Version = OLDEST,
@@ -112,8 +106,6 @@ class ApiServer:
         gates: FeatureGates | None = None,
         clock: Clock | None = None,
         history: int = 50_000,
-        advertise: str = "",
-        accept_hosts: str | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.faults = Faults()
@@ -140,12 +132,10 @@ class ApiServer:
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
         self._listener: HttpListener | None = None
-        if listen:
-            self._listener = listener.HttpListener(self.handle, host, port, tls, accept_hosts)
-        self._advertise = advertise
-        self.port = port
-        """The requested port."""
-        self.tls = tls
+        if address is not None:
+            self._listener = listener.HttpListener(self.handle, address)
+        self.address = address
+        """The requested address; None if it doesn't listen."""
         self.first_token = next(iter(users), None)
         """The bearer token of the user in its kubeconfig; None if it has no tokens."""
         self._garbage = GarbageCollector(self.storage, FINALIZE)
@@ -169,7 +159,7 @@ class ApiServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Starts background work and, with `listen`, serves. Raises OSError if the address is in use."""
+        """Starts background work and, serves. Raises OSError if the address is in use."""
         if self._listener is not None:
             await self._listener.start()
         self._collecting = asyncio.create_task(self._garbage.run(), name="garbage collector")
@@ -195,11 +185,17 @@ class ApiServer:
         """The URL that it serves on; valid once it has started."""
         return self._listener.url if self._listener is not None else IN_MEMORY_URL
 
+    @property
+    def authority(self) -> str:
+        """The authority that signed its certificate, as PEM; "" without TLS."""
+        tls = self.address.tls if self.address is not None else None
+        return tls.authority.decode() if tls is not None else ""
+
     def kubeconfig(self) -> str:
         """Returns a kubeconfig for this server as YAML, with its certificate authority and the first of its tokens."""
         cluster: Object = {"server": self.url}
-        if self.tls is not None:
-            cluster["certificate-authority-data"] = base64.b64encode(self.tls.authority).decode()
+        if self.authority:
+            cluster["certificate-authority-data"] = base64.b64encode(self.authority.encode()).decode()
         user = {"token": self.first_token} if self.first_token is not None else {}
         context = {"cluster": "bayplan", "user": "bayplan", "namespace": "default"}
         config = {
@@ -248,7 +244,8 @@ class ApiServer:
     def _respond(self, request: Request) -> HttpResponse:
         if request.info.resource:
             return self._resources.handle(request)
-        return self._non_resources.handle(request, self._advertise or self.url.rpartition("/")[2])
+        advertised = self.address.advertised if self.address is not None else ""
+        return self._non_resources.handle(request, advertised or self.url.rpartition("/")[2])
 
     def load(self, documents: Iterable[Object]) -> None:
         """Creates objects and the items of Lists. Raises StatusError for the first that cannot be created."""

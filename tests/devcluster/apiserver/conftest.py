@@ -139,7 +139,7 @@ class InMemoryRequests(Requests):
 @pytest.fixture
 async def in_memory():
     """A server that does not listen."""
-    async with ApiServer(listen=False, clock=StoppedClock()) as running:
+    async with ApiServer(address=None, clock=StoppedClock()) as running:
         yield running
 
 

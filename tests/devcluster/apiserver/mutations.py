@@ -14,7 +14,7 @@ def serving(kind):
     """A server of the version that has a kind."""
     served = (each for each in VERSIONS if kind in {*ADDED_KINDS[each], *GATED_KINDS[each]})
     version = next(served, VERSIONS[0])
-    return ApiServer(listen=False, alpha=True, version=version)
+    return ApiServer(address=None, alpha=True, version=version)
 
 
 TEXTS = (

@@ -21,7 +21,7 @@ SPEC = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
 
 
 def client_of(version, *objects):
-    client = InMemoryClient(ApiServer(listen=False, version=version))
+    client = InMemoryClient(ApiServer(address=None, version=version))
     load(client.server, *objects)
     return client
 

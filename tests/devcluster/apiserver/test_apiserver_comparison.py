@@ -89,7 +89,7 @@ def kubeconfig():
 
 @pytest.fixture(scope="module")
 def embedded():
-    return ApiServer(listen=False, alpha=True)
+    return ApiServer(address=None, alpha=True)
 
 
 def write(rng, kind, valid):

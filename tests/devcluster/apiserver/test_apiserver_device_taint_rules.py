@@ -69,6 +69,6 @@ def test_the_scheduler_may_read_them(version, may):
 
 @cases("gates, served", {"on": (("DRADeviceTaintRules",), True), "off": ((), False)})
 def test_1_36_serves_v1beta2_with_the_feature_gate(gates, served):
-    server = ApiServer(listen=False, gates=DEFAULT_GATES.but(*gates))
+    server = ApiServer(address=None, gates=DEFAULT_GATES.but(*gates))
     versions = {each.kind.version for each in server.storage.served if each.kind.plural == "devicetaintrules"}
     assert versions == ({"v1beta2"} if served else set())

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from bayplan_devcluster.apiserver import ApiServer, Tls
+from bayplan_devcluster.apiserver import Address, ApiServer, Tls
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")]
 
@@ -128,5 +128,5 @@ async def test_events_and_logs(kubectl, server):
 
 
 async def test_tls_with_a_token(make_kubectl):
-    async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
+    async with ApiServer(address=Address(tls=Tls.create()), tokens={"secret": "me"}) as server:
         assert "kube-system" in await make_kubectl(server)("get", "namespaces")

@@ -45,7 +45,7 @@ def with_claim():
 
 
 def client_of(gates, *objects):
-    client = InMemoryClient(ApiServer(listen=False, gates=gates, version=gates.version))
+    client = InMemoryClient(ApiServer(address=None, gates=gates, version=gates.version))
     load(client.server, *objects)
     return client
 

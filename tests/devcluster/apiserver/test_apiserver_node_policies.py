@@ -16,7 +16,7 @@ FIELD = "spec.podPreemptionPolicy.disableResizePreemption"
 
 
 def client_of(gates):
-    return InMemoryClient(ApiServer(listen=False, version="1.37", gates=gates))
+    return InMemoryClient(ApiServer(address=None, version="1.37", gates=gates))
 
 
 def node(*owners):

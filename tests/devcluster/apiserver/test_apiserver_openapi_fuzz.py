@@ -26,7 +26,7 @@ BY_PATH = {kind.path("{namespace}", "{name}"): kind for kind in KINDS}
 
 
 def get(path, version="1.36"):
-    server = ApiServer(listen=False, alpha=True, version=version)
+    server = ApiServer(address=None, alpha=True, version=version)
     return json.loads(asyncio.run(server.handle(HttpRequest("GET", path))).body)
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
-from bayplan.client import HttpClient, load_kubeconfig
+from bayplan.client import HttpClient, Pace, load_kubeconfig
 from bayplan.core.api.kinds import CUSTOM_RESOURCE_DEFINITION, custom_kind
 from bayplan.running.client.reflector import Reflector
 
@@ -154,7 +154,7 @@ async def test_reflector_survives_removal_of_the_definition(server, tmp_path):
     (tmp_path / "config").write_text(server.kubeconfig())
     api = HttpClient(load_kubeconfig(tmp_path / "config"))
     definition = yaml.safe_load(MANIFEST.read_text())
-    reflector = Reflector(api, kind, seen, sleep=lambda _seconds: asyncio.sleep(0))
+    reflector = Reflector(api, kind, seen, pace=Pace(sleep=lambda _seconds: asyncio.sleep(0)))
     following = asyncio.create_task(reflector.run())
     try:
         async with asyncio.timeout(20):

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from tests.support.tables import cases
 
-from bayplan_devcluster.apiserver import ADMIN, ApiServer, Tls
+from bayplan_devcluster.apiserver import ADMIN, Address, ApiServer, Tls
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 PODS = "/api/v1/namespaces/default/pods"
@@ -165,7 +165,7 @@ async def test_unknown_token_is_unauthorized(api):
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
 async def test_kubectl_with_a_token(make_kubectl):
-    async with ApiServer(tls=Tls.create(), tokens={"admins": ADMIN}, rbac=True) as server:
+    async with ApiServer(address=Address(tls=Tls.create()), tokens={"admins": ADMIN}, rbac=True) as server:
         kubectl = make_kubectl(server)
         await kubectl("create", "serviceaccount", "bob")
         await kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods")

@@ -42,7 +42,7 @@ def composite(**fields):
 
 @cases("version, groups", {"1.36": ("1.36", {"v1", "v1alpha2"}), "1.37": ("1.37", {"v1", "v1beta1", "v1alpha3"})})
 async def test_a_server_has_the_versions_of_its_release(version, groups):
-    server = ApiServer(listen=False, version=version, alpha=True)
+    server = ApiServer(address=None, version=version, alpha=True)
     kinds = {resource.kind for resource in server.storage.served if resource.kind.group == "scheduling.k8s.io"}
     assert {kind.version for kind in kinds} == groups
 

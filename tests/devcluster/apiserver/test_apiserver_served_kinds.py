@@ -218,7 +218,7 @@ async def test_kubectl_applies_every_kind(kubectl, tmp_path):
 
 
 async def test_service_of_the_api_server_exists():
-    async with ApiServer(listen=False) as server:
+    async with ApiServer(address=None) as server:
         response = await server.handle(HttpRequest("GET", "/api/v1/namespaces/default/services/kubernetes"))
 
     assert json.loads(response.body)["spec"]["clusterIP"] == "10.96.0.1"

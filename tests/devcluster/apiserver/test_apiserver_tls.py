@@ -7,11 +7,11 @@ import aiohttp
 import pytest
 import yaml
 
-from bayplan_devcluster.apiserver import ApiServer, Tls
+from bayplan_devcluster.apiserver import Address, ApiServer, Tls
 
 
 async def test_client_with_the_kubeconfig_is_authenticated():
-    async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
+    async with ApiServer(address=Address(tls=Tls.create()), tokens={"secret": "me"}) as server:
         config = yaml.safe_load(server.kubeconfig())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
@@ -25,7 +25,7 @@ async def test_client_with_the_kubeconfig_is_authenticated():
 
 
 async def test_client_without_the_authority_rejects_the_server():
-    async with ApiServer(tls=Tls.create()) as server, aiohttp.ClientSession(server.url) as session:
+    async with ApiServer(address=Address(tls=Tls.create())) as server, aiohttp.ClientSession(server.url) as session:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await session.get("/healthz")
 

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver import Address, ApiServer
 
 DATA = Path(__file__).parents[2] / "data" / "apiserver" / "transcript.jsonl"
 EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]
@@ -84,7 +84,7 @@ def differences():
     async def converse():
         found, placeholders = {}, Placeholders()
         async with (
-            ApiServer(tokens={"secret": "admin"}, advertise="192.0.2.2:16443") as server,
+            ApiServer(tokens={"secret": "admin"}, address=Address(advertised="192.0.2.2:16443")) as server,
             aiohttp.ClientSession(server.url) as client,
         ):
             for exchange in EXCHANGES:

@@ -2,7 +2,7 @@ import asyncio
 
 from bayplan.client import PatchType
 from bayplan.core.api.kinds import CONFIG_MAP, NAMESPACE
-from bayplan_devcluster.apiserver import ADMIN, ApiServer, Tls
+from bayplan_devcluster.apiserver import ADMIN, Address, ApiServer, Tls
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.controllers.namespace_contents import ROOT_CA as NAME
 
@@ -27,7 +27,7 @@ async def test_deleted_or_changed_certificate_authority_is_restored(world):
 
 
 async def test_cluster_with_tls_publishes_its_authority():
-    async with DevCluster(0, server=ApiServer(tls=Tls.create(), tokens={"secret": ADMIN})) as cluster:
+    async with DevCluster(0, server=ApiServer(address=Address(tls=Tls.create()), tokens={"secret": ADMIN})) as cluster:
         changed, maps = asyncio.Event(), cluster.informers.of(CONFIG_MAP)
         maps.listen(lambda *_: changed.set())
         async with asyncio.timeout(15):

@@ -315,7 +315,7 @@ async def test_node_object_stays_the_same_while_leases_are_renewed(world):
 def test_node_object_stays_the_same_when_time_runs_fast():
     async def run() -> None:
         clock = ManualClock()
-        async with DevCluster(clock=clock, kubelets=False, server=ApiServer(listen=False, clock=clock)) as cluster:
+        async with DevCluster(clock=clock, kubelets=False, server=ApiServer(address=None, clock=clock)) as cluster:
             kubelets = Kubelets(cluster.client, clock, make_nodes(3), informers=cluster.informers, rate=600.0)
             running = asyncio.create_task(kubelets.run())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bayplan.answers.backtest.delays import RecordedDelays
@@ -26,7 +26,7 @@ Slot = tuple[str, ...]
 _SLACK = 5.0
 """Seconds that a victim may take to end beyond its grace period."""
 _TOGETHER = 1.0
-"""Pods of a slot that arrive until so many seconds after the victim was bound were created with it."""
+"""Pods of a slot that arrive until so many seconds after the victim may have been created with it."""
 _WITHIN = 600.0
 """Seconds after a victim's end within which a pod of its slot replaces it: the longest backoff of a Job."""
 _MOST = 10_000
@@ -113,6 +113,8 @@ class _Victim:
     """Seconds from its binding to its end."""
     ended: float
     replacement: RecordedPod | None = None
+    doubtful: Sequence[RecordedPod] = ()
+    """Pods that were created with the victim, or because it was evicted at once."""
 
 
 class RecordedNeeds:
@@ -180,19 +182,23 @@ class RecordedNeeds:
                 self._candidates.pop(slot, None)
 
     def _preempted(self, victim: _Victim) -> None:
-        """The replacement of a victim may have arrived while it terminated."""
+        """The replacement of a victim may have arrived while it terminated.
+
+        Victims end in the order in which this is called. So the earliest pod that may be the replacement leaves the
+        most for those that end later: as many victims as possible have one.
+        """
         pod = victim.pod
         self._victims[pod.uid] = victim
-        together = _TOGETHER + (pod.arrived if pod.bound is None else pod.bound)
-        earliest = max(together, victim.ended - pod.kin.grace - _SLACK)
+        bound = pod.arrived if pod.bound is None else pod.bound
+        earliest = max(bound, victim.ended - pod.kin.grace - _SLACK)
         candidates = self._candidates.get(pod.slot, {})
-        for other in reversed(candidates.values()):
-            if other.arrived < earliest:
-                break
-            if other.uid != pod.uid:
-                del candidates[other.uid]
-                self._replace(victim, other)
-                return
+        possible = [each for each in candidates.values() if each.arrived > earliest and each.uid != pod.uid]
+        found = next((each for each in possible if each.arrived > pod.arrived + _TOGETHER), None)
+        if found is not None:
+            del candidates[found.uid]
+            self._replace(victim, found)
+            return
+        victim.doubtful = possible
         self._open.setdefault(pod.slot, deque()).append(victim)
 
     def _replace(self, victim: _Victim, pod: RecordedPod) -> None:
@@ -212,6 +218,11 @@ class RecordedNeeds:
         Calls `note` for each of them, and for the first pod of each need that had a victim, with the seconds that it
         runs on a node until it ends by itself; None if it doesn't.
         """
+        for victim in self._victims.values():
+            if victim.replacement is None:  # nothing came later, so one of these has replaced it: the last ones first
+                found = next((each for each in reversed(victim.doubtful) if each.uid not in self._replaced), None)
+                if found is not None:
+                    self._replace(victim, found)
         self.origins = {uid: self._origin(uid) for uid in self._replaced}
         for pod in existing:
             if pod.uid not in self._replaced and pod.runs is None:

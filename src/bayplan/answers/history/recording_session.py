@@ -25,7 +25,7 @@ from bayplan.answers.snapshots.served import FollowedKind
 from bayplan.core.api.kinds import Kind
 from bayplan.foundations.clock import Clock
 from bayplan.running.client.client import Client
-from bayplan.running.client.list_watch import RequestError
+from bayplan.running.client.pace import RequestError
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -31,7 +31,7 @@ from bayplan.foundations.failures import Failures
 from bayplan.foundations.turns import Turn
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError, TransportError
-from bayplan.running.client.list_watch import RequestError
+from bayplan.running.client.pace import RequestError
 
 logger = logging.getLogger(__name__)
 

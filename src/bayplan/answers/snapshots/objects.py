@@ -48,7 +48,7 @@ class Objects:
     def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
         self.snapshot = snapshot
         of_any_version = DEFAULT_GATES.but("CompositePodGroup")  # as the manifests may be
-        self._server = ApiServer(listen=False, gated=kinds.VERSIONED_KINDS, gates=of_any_version)
+        self._server = ApiServer(address=None, gated=kinds.VERSIONED_KINDS, gates=of_any_version)
         self._storage = self._server.storage
         self._storage.random.seed(seed)
         self._complete: set[str] = set()

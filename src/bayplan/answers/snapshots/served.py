@@ -13,7 +13,8 @@ from bayplan.answers.snapshots.rights import REQUIRED
 from bayplan.core.api.kinds import Kind
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError, ConfigError, TransportError
-from bayplan.running.client.list_watch import ListWatch, RequestError, Sink
+from bayplan.running.client.list_watch import ListWatch, Reports, Sink
+from bayplan.running.client.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ LISTING_PAUSE = 0.05
 """Seconds between two looks at whether all kinds are listed."""
 
 
-class FollowedKind(Sink[Any]):
+class FollowedKind(Reports, Sink[Any]):
     """Follows one kind. `clock` returns seconds."""
 
     def __init__(
@@ -60,9 +61,8 @@ class FollowedKind(Sink[Any]):
             field_selector=self._field_selector,
             decode=lambda raw: self.decode(updated(version, raw)),
             look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
-            report_list=self.listed,
-            report_failure=self.failed,
-            clock=self._clock,
+            pace=Pace(clock=self._clock),
+            reports=self,
         )
         await self._watch.run()
 
@@ -73,13 +73,6 @@ class FollowedKind(Sink[Any]):
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """Log that the object is left out."""
         logger.warning("%s: an object can't be read and is left out: %s", self.kind.resource, error)
-
-    def listed(self) -> None:
-        """After a complete list."""
-
-    def failed(self, kind: Kind, error: RequestError, pause: float) -> None:
-        """After a request that failed."""
-        logger.warning("%s: %s; retrying in %.1f s", kind.resource, error, pause)
 
 
 async def served_version(client: Client, kind: Kind) -> Kind:

@@ -23,7 +23,7 @@ from bayplan.faces.cli.shared_options import Checked, plugin_option
 from bayplan.faces.cli.ui import need_extra
 from bayplan.foundations.clock import RunningClock
 from bayplan.foundations.manifest_files import ManifestError
-from bayplan_devcluster.apiserver import ADMIN, ApiServer, Tls
+from bayplan_devcluster.apiserver import ADMIN, Address, ApiServer, Tls
 from bayplan_devcluster.cluster import DevCluster
 from bayplan_devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 
@@ -215,15 +215,13 @@ def cluster(
         clock, secure = RunningClock(clock_rate), tls or rbac  # kubectl sends tokens only over HTTPS
         server = ApiServer(
             clock=clock,
-            tls=Tls.create() if secure else None,
+            address=Address(port=port, tls=Tls.create() if secure else None, accept_hosts=accept_hosts),
             # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
             tokens={secrets.token_urlsafe(): ADMIN} if secure else None,
             rbac=rbac,
             version=version,
             alpha=pod_groups or contents.need_alpha or gates.enabled("GenericWorkload"),
             gates=gates,
-            port=port,
-            accept_hosts=accept_hosts,
         )
         delays = KubeletDelays(job=run_seconds)
         served = DevCluster(make_nodes(count, shape, zones=zones), clock=clock, server=server, delays=delays, **parts)

@@ -70,7 +70,8 @@ async def serve(served: DevCluster, wanted: Extras) -> None:
         try:
             await stack.enter_async_context(served)
         except OSError as error:
-            raise UnusableClusterError(_explain(error, served.server.port)) from error
+            assert served.server.address is not None  # only one that listens meets a port in use
+            raise UnusableClusterError(_explain(error, served.server.address.port)) from error
         if not await unless(stop, _prepare(served, wanted.contents)):
             return
         kubeconfig = _write_kubeconfig(served, wanted, stack)

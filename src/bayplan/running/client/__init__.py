@@ -11,5 +11,5 @@ don't block. A client belongs to one event loop.
 `bayplan.client` has its public names.
 
 Other packages use `access`, `answers`, `backoff`, `client`, `connection`, `errors`, `events`, `http`, `kubeconfig`,
-`leader_election`, `list_watch`, `permissions`, `proxies`, `reflector`, `server_version`, `transport`.
+`leader_election`, `list_watch`, `pace`, `permissions`, `proxies`, `reflector`, `server_version`, `transport`.
 """

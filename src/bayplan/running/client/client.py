@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from enum import Enum
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.api.objects import decode as decode_object
@@ -47,6 +47,14 @@ class PatchType(Enum):
     STRATEGIC = "application/strategic-merge-patch+json"
     JSON = "application/json-patch+json"
     APPLY = "application/apply-patch+yaml"
+
+
+class Scope(TypedDict, total=False):
+    """Which objects of a kind: those of a namespace, with labels, with fields. Without any, all of the cluster."""
+
+    namespace: str | None
+    label_selector: str
+    field_selector: str
 
 
 class Client:

@@ -1,21 +1,22 @@
 """ListWatch: follows all objects of a kind by list and watch, and survives failures of the API server.
 
-A watch that is silent for too long is replaced (IDLE_SECONDS): its connection may be half-open. The watch of a kind
-that doesn't change asks the server to end before that, because bookmarks come once a minute and before a watch ends.
-Mirrors the list and watch of client-go's tools/cache/reflector.go.
+    pods = ListWatch(client, POD, sink, field_selector="spec.nodeName=node-1")
+    await pods.run()    # until cancelled; `sink` has put, removed and undecodable
+
+A watch that is silent for too long is replaced: its connection may be half-open. The watch of a kind that doesn't
+change asks the server to end before that, because bookmarks come once a minute and before a watch ends. How long it
+waits between two requests is a matter of `pace.py`. Mirrors the list and watch of client-go's tools/cache/reflector.go.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.kinds import Kind
@@ -24,8 +25,7 @@ from bayplan.core.api.objects import decode as decode_object
 from bayplan.foundations.failures import Failures
 from bayplan.foundations.turns import Turn
 from bayplan.running.client.answers import Identity, WatchEvent
-from bayplan.running.client.backoff import Backoff
-from bayplan.running.client.client import PATH_SEGMENT, Client
+from bayplan.running.client.client import PATH_SEGMENT, Client, Scope
 from bayplan.running.client.errors import (
     ApiError,
     ConfigError,
@@ -33,6 +33,7 @@ from bayplan.running.client.errors import (
     RequestTimeoutError,
     TransportError,
 )
+from bayplan.running.client.pace import Pace, RequestError, Retries, is_expired
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -41,9 +42,6 @@ logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300
 """The shortest timeout of a watch; up to twice that at random, so that watches do not end at the same time."""
-
-IDLE_SECONDS = 22.0
-"""How long a watch may be silent. After that its connection counts as dead, as after a lost NAT entry."""
 
 QUIET_WATCH = 0.75
 """The timeout of a watch without changes, as a share of the idle limit.
@@ -55,16 +53,16 @@ idle limit, and the bookmark keeps its version from expiring.
 QUIET_PAUSE = 1.0
 """Seconds between the starts of two watches if the first ended without an event."""
 
-AWAY = 1.2
-"""The longest wait, plus jitter, while the server is away or not ready, so that each kind is followed again within two
-seconds after it is back. Requests that fail slowly, as those to a busy server do, wait as long as they took.
-"""
 
-RequestError = ApiError | TransportError | ConfigError
-"""Why a list or a watch failed."""
+class Reports:
+    """Hears how a ListWatch fares. By default, failed requests are logged: override what you want to know."""
 
-ReportFailure = Callable[[Kind, RequestError, float], None]
-"""Reports that a list or a watch of a kind failed, and after how many seconds it is tried again."""
+    def listed(self) -> None:
+        """All objects of a complete list were given to the sink."""
+
+    def failed(self, kind: Kind, error: RequestError, pause: float) -> None:
+        """A list or a watch failed; it is tried again after `pause` seconds."""
+        logger.warning("%s: %s; retrying in %.1f s", kind.resource, error, pause)
 
 
 class Sink(Protocol[T_contra]):
@@ -91,14 +89,13 @@ class ListWatch(Generic[T]):
           └────────┴── 410 Gone, a malformed event, or a server whose versions have gone back
 
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
-    retried without end, with `backoff`; a server that is away gets only its first waits (AWAY), and not before
-    the server's Retry-After. `decode` makes an object from its JSON (default: `kind.type`). With `look_for_kind`, a
-    server that lacks the kind counts as one without objects, and is asked again after that many seconds, because a
-    custom resource may be defined or deleted later. Where it has one of the `older` versions of the kind instead, that
-    one is followed. A silent watch is replaced after `idle_seconds`. `failures` records handlers that fail.
-    `report_failure` reports requests that fail (default: a warning for each), and `report_list` that all objects of a
-    complete list were reported. `clock` returns seconds, and is the caller's: in virtual time,
-    other tasks have their turn at the same changes on every machine. `sleep` and `rng` are for tests.
+    retried without end, as fast as `pace` says. `decode` makes an object from its JSON (default: `kind.type`).
+    `scope`: which objects of the kind are followed (default: all). `failures` records handlers that fail; `reports`
+    hears of lists, and of requests that fail.
+
+    With `look_for_kind`, a server that lacks the kind counts as one without objects, and is asked again after that many
+    seconds, because a custom resource may be defined or deleted later. Where it has one of the `older` versions of the
+    kind instead, that one is followed.
     """
 
     def __init__(
@@ -107,21 +104,13 @@ class ListWatch(Generic[T]):
         kind: Kind,
         sink: Sink[T],
         *,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
         decode: Callable[[bytes], T] | None = None,
-        page_size: int = 500,
-        backoff: Backoff | None = None,
         look_for_kind: float | None = None,
         older: Sequence[Kind] = (),
-        idle_seconds: float = IDLE_SECONDS,
+        pace: Pace | None = None,
         failures: Failures | None = None,
-        report_failure: ReportFailure | None = None,
-        report_list: Callable[[], None] | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
+        reports: Reports | None = None,
+        **scope: Unpack[Scope],
     ) -> None:
         self.synced = asyncio.Event()
         """Set once the first complete list was reported."""
@@ -134,19 +123,10 @@ class ListWatch(Generic[T]):
         self._sink = sink
         self._known: dict[str, tuple[str, str]] = {}
         """key of an object that the sink has -> its uid and its resource version"""
-        self._scope: dict[str, Any] = {
-            "namespace": namespace,
-            "label_selector": label_selector,
-            "field_selector": field_selector,
-            "decode": bytes,
-        }
+        self._scope = scope
         self._decode: Callable[[bytes], T] = decode or self._decode_served
-        self._page_size = page_size
-        self._backoff = backoff or Backoff()
-        self._sleep = sleep
-        self._clock = clock
-        self._rng = rng or random.Random()
-        self._waits = self._backoff.waits(self._rng)
+        self._pace = pace or Pace()
+        self._retries = Retries(self._pace)
         self._look_for_kind = look_for_kind
         self._versions = deque((kind, *older))
         """The versions of the kind; the first one is followed."""
@@ -160,24 +140,16 @@ class ListWatch(Generic[T]):
         """Whether the server could not be reached, so that another one may reply now."""
         self._undecodable: dict[str, str] = {}
         """key of an object whose newest version could not be decoded -> that version"""
-        self._idle_seconds = idle_seconds
         self._quiet = True
         """Whether the last watch reported no change."""
         self._failures = failures or Failures()
-        self._report_failure = report_failure or _log_failure
-        self._report_list = report_list
-        self._list_seconds = 0.0
-        """How long the last list took."""
-        self._away = False
-        """Whether the server was away or not ready at the last failure."""
-        self._unreadable_event = False
-        """Whether the watch ended because of an event that cannot be decoded."""
-        self._turn = Turn(clock)
+        self._reports = reports or Reports()
+        self._turn = Turn(self._pace.clock)
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
         while True:
-            began = self._clock()
+            began = self._pace.clock()
             try:
                 if self._unreachable and self._version:
                     await self._check_history()
@@ -188,8 +160,8 @@ class ListWatch(Generic[T]):
                 if self._look_for_kind is not None and isinstance(error, ApiError) and error.status == 404:
                     pause = self._after_absence(self._look_for_kind)
                 else:
-                    pause = self._after(error, self._clock() - began)
-            await self._sleep(pause)
+                    pause = self._after(error, self._pace.clock() - began)
+            await self._pace.sleep(pause)
 
     def _after_absence(self, pause: float) -> float:
         """Turn to the next version of the kind, because the server lacks this one. Returns the seconds to wait."""
@@ -217,7 +189,7 @@ class ListWatch(Generic[T]):
 
     async def _check_history(self) -> None:
         """After the server was unreachable: list again if its versions have gone back, as after a restore."""
-        pages = self._client.pages(self._versions[0], **self._scope, limit=1)
+        pages = self._client.pages(self._versions[0], **self._scope, decode=bytes, limit=1)
         async with aclosing(pages):
             async for page in pages:
                 if _is_older(page.resource_version, self._version):
@@ -227,9 +199,9 @@ class ListWatch(Generic[T]):
         self.problem = ""
 
     async def _list(self) -> None:
-        began = self._clock()
+        began = self._pace.clock()
         try:
-            await self._list_pages(self._page_size)
+            await self._list_pages(self._pace.page_size)
         except ApiError as error:
             if error.status != 410:
                 raise
@@ -239,16 +211,15 @@ class ListWatch(Generic[T]):
             logger.info("the API server has %s (%s) now", self.kind.plural, self._versions[0].api_version)
         self._unreachable = self._lacking = False
         self._absent = 0
-        self._list_seconds = self._clock() - began
+        self._retries.list_seconds = self._pace.clock() - began
         self.problem = ""
         self.synced.set()
-        if self._report_list is not None:
-            self._report_list()
+        self._reports.listed()
 
     async def _list_pages(self, limit: int) -> None:
         seen = set()
         version = ""
-        async for page in self._client.pages(self._versions[0], **self._scope, limit=limit):
+        async for page in self._client.pages(self._versions[0], **self._scope, decode=bytes, limit=limit):
             if not page.resource_version:
                 raise MalformedResponseError(f"the list of {self.kind.plural} has no resource version")
             for raw in page.items:
@@ -267,30 +238,32 @@ class ListWatch(Generic[T]):
 
     async def _watch(self) -> float:
         """Follow the changes until the watch ends. Returns the seconds to wait before the next one."""
-        began = self._clock()
+        began = self._pace.clock()
+        idle = self._pace.idle_seconds
         events = 0
-        longest = WATCH_SECONDS * (1 + self._rng.random())
+        longest = WATCH_SECONDS * (1 + self._pace.rng.random())
         quiet, self._quiet = self._quiet, True
         watch = self._client.watch(
             self._versions[0],
             **self._scope,
+            decode=bytes,
             resource_version=self._version,
-            timeout_seconds=max(1, int(self._idle_seconds * QUIET_WATCH if quiet else longest)),
-            idle_seconds=self._idle_seconds,
+            timeout_seconds=max(1, int(idle * QUIET_WATCH if quiet else longest)),
+            idle_seconds=idle,
         )
         try:
             async with aclosing(watch):
                 async for event in watch:
                     self._apply(event)
                     if not events:
-                        self._waits = self._backoff.waits(self._rng)
+                        self._retries.restart()
                         self.problem = ""
                     events += 1
                     self._quiet = self._quiet and event.type == "BOOKMARK"
                     await self._turn.pause()
         except MalformedResponseError:
             self._version = ""
-            self._unreadable_event = True
+            self._retries.unreadable_event = True
             raise
         except TransportError as error:
             if not error.sent:
@@ -299,7 +272,7 @@ class ListWatch(Generic[T]):
             level = logging.DEBUG if events and isinstance(error, RequestTimeoutError) else logging.INFO
             resource, version = self.kind.resource, self._version
             logger.log(level, "%s: the watch broke: %s; resuming from version %s", resource, error, version)
-        lasted = self._clock() - began
+        lasted = self._pace.clock() - began
         return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
 
     def _apply(self, event: WatchEvent) -> None:
@@ -357,31 +330,16 @@ class ListWatch(Generic[T]):
 
         `lasted`: how many seconds the failed request took.
         """
-        expired = isinstance(error, ApiError) and (error.status == 410 or _is_from_the_future(error))
-        away = not expired and _is_away(error)
-        if expired or self._unreadable_event or away != self._away:  # the server works, or works again, or fails anew
-            self._waits = self._backoff.waits(self._rng)
-        pause = next(self._waits)
-        if away:
-            pause = min(pause, max(lasted, AWAY * (1 + self._backoff.jitter * self._rng.random())))
-        if expired:
+        pause = self._retries.after(error, lasted)
+        if is_expired(error):
             self._version = ""
-        if expired or self._unreadable_event:  # lists take a third of the time at most
-            pause = max(pause, 2 * self._list_seconds)
-        self._away, self._unreadable_event = away, False
-        if isinstance(error, ApiError):
-            pause = max(pause, error.retry_after or 0.0)
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
         if not self.problem:
             self.problem_since = datetime.now(UTC)
         self.problem = f"{self.kind.resource}: {error}"
-        self._report_failure(self.kind, error, pause)
+        self._reports.failed(self.kind, error, pause)
         return pause
-
-
-def _log_failure(kind: Kind, error: RequestError, pause: float) -> None:
-    logger.warning("%s: %s; retrying in %.1f s", kind.resource, error, pause)
 
 
 def _is_key(kind: Kind, key: str) -> bool:
@@ -392,21 +350,6 @@ def _is_key(kind: Kind, key: str) -> bool:
     return len(parts) in possible and all(map(PATH_SEGMENT.fullmatch, parts))
 
 
-def _is_away(error: RequestError) -> bool:
-    """Whether the server can't be reached or isn't ready, which nothing but another request can tell the end of."""
-    if isinstance(error, ApiError):
-        return error.status == 429 or error.status >= 500
-    return isinstance(error, TransportError)
-
-
 def _is_older(version: str, than: str) -> bool:
     """Compare resource versions; False where one is not a number."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
-
-
-def _is_from_the_future(error: ApiError) -> bool:
-    """Whether the server does not know the requested version yet, as after a restore."""
-    causes = error.details.get("causes")
-    return isinstance(causes, list) and any(
-        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes
-    )

@@ -20,6 +20,7 @@ from bayplan.core.framework.profile import Profile
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
 from bayplan.running.client.list_watch import ListWatch
+from bayplan.running.client.pace import Pace
 from bayplan.running.client.permissions import missing_permissions
 from bayplan.running.service.handle import SchedulerHandle
 from bayplan.running.service.informers import LIVE_PODS, NodeInformer, ObjectInformer, PodInformer
@@ -79,10 +80,9 @@ class ClusterWatches:
         follow = partial(
             ListWatch[Any],
             self._client,
-            idle_seconds=settings.watch_idle,
+            pace=Pace(idle_seconds=settings.watch_idle, clock=settings.clock.monotonic),
             failures=runtime.failures,
-            report_failure=self.failures.add,
-            clock=settings.clock.monotonic,
+            reports=self.failures,
         )
         decode = SentNode.keep if extenders is not None and extenders.want_nodes else SentNode.read
         list_watches = [follow(NODE, self._noted(NODE, NodeInformer(receiver)), decode=decode)]

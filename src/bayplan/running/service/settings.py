@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bayplan.core.executor.extenders import Extenders
 from bayplan.foundations.clock import Clock, SystemClock
 from bayplan.running.client.client import Client
-from bayplan.running.client.list_watch import IDLE_SECONDS
+from bayplan.running.client.pace import IDLE_SECONDS
 from bayplan.running.service.leader_election import Leadership
 
 if TYPE_CHECKING:

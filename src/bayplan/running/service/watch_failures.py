@@ -16,7 +16,8 @@ import yaml
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.running.client.client import Client
 from bayplan.running.client.errors import ApiError
-from bayplan.running.client.list_watch import RequestError
+from bayplan.running.client.list_watch import Reports
+from bayplan.running.client.pace import RequestError
 from bayplan.running.client.permissions import Missing, denied_by, grant, missing_permissions
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ class _Cause:
     reported_at: float = float("-inf")
 
 
-class WatchFailures:
-    """Collects failures with `add` and reports them while `run` runs.
+class WatchFailures(Reports):
+    """Collects failures and reports them while `run` runs.
 
     `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` returns
     whether the scheduler has listed all kinds.
@@ -56,7 +57,7 @@ class WatchFailures:
         """The permissions that were reported as missing."""
         self._asked_at = float("-inf")
 
-    def add(self, kind: Kind, error: RequestError, pause: float) -> None:
+    def failed(self, kind: Kind, error: RequestError, pause: float) -> None:
         """Record that a list or a watch failed. It is tried again after `pause` seconds."""
         if isinstance(error, ApiError) and error.status == 403:
             self._denied[kind] = error

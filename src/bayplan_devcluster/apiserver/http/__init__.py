@@ -1,4 +1,4 @@
 """HTTP: requests and responses as plain values, and the listener that reads and writes them on sockets.
 
-Other packages use `listener`, `messages`, `negotiation`, `request_info`, `tls`.
+Other packages use `address`, `listener`, `messages`, `negotiation`, `request_info`, `tls`.
 """

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from bayplan.core.api.status import StatusError, too_large
 from bayplan.foundations.http_server import SERVER, BodyError, HostNames, HttpServer, Limits, bind
+from bayplan_devcluster.apiserver.http.address import Address
 from bayplan_devcluster.apiserver.http.direct_response import DirectResponse
 from bayplan_devcluster.apiserver.http.messages import JSON_TYPE, ConnectionDropped, HttpRequest, HttpResponse
-from bayplan_devcluster.apiserver.http.tls import Tls
 
 BODY_LIMIT = 3 * 1024 * 1024
 LIMITS = Limits(connections=1024)
@@ -30,22 +30,20 @@ Handle = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class HttpListener:
-    """Serves HTTP, or HTTPS with `tls`, on one address between `start` and `stop`. `port` 0 takes a free port.
+    """Serves HTTP, or HTTPS, on one address between `start` and `stop`. Raises ValueError if its hosts are invalid."""
 
-    `accept_hosts` are the patterns of `HostNames`. Raises ValueError if they are invalid.
-    """
-
-    def __init__(self, handle: Handle, host: str, port: int, tls: Tls | None, accept_hosts: str | None = None) -> None:
-        self.host = host
-        self.port = port
+    def __init__(self, handle: Handle, address: Address) -> None:
+        tls = address.tls
+        self.host = address.host
+        self.port = address.port
         self._handle = handle
-        self._tls = tls
+        self._scheme = "http" if tls is None else "https"
         self._server = HttpServer(
             self._serve,
             log=_log,
             limits=LIMITS,
             tls=tls.server_context() if tls is not None else None,
-            hosts=HostNames(host, accept_hosts),
+            hosts=HostNames(address.host, address.accept_hosts),
             body_limit=BODY_LIMIT,
         )
         self._streams: set[asyncio.Task[Any]] = set()
@@ -53,7 +51,7 @@ class HttpListener:
     @property
     def url(self) -> str:
         """The server's URL; valid once it has started."""
-        return f"{'http' if self._tls is None else 'https'}://{self.host}:{self.port}"
+        return f"{self._scheme}://{self.host}:{self.port}"
 
     async def start(self) -> None:
         """Starts listening. Raises OSError if the address is in use."""
