@@ -56,7 +56,7 @@ class DecisionDifference:
 
 @dataclass(slots=True)
 class AskedAgain:
-    """What was found.
+    """How many recorded decisions would be made again, now and with the candidate.
 
     `asked`: how many decisions; `recorded`: those of them with a recorded node; `equal`: those of these where the
     scheduler finds that node as good as any. `changed`: where the candidate finds another one better than its choice.

@@ -98,7 +98,7 @@ class RecordedPod:
 
     @property
     def slot(self) -> Slot:
-        """What it fills."""
+        """The place of a controller that the pod fills, so that another pod there replaces it."""
         if self.kin.named:
             return self.key, *self.kin.slot
         if self.kin.slot[1:2] == (DAEMON_SET.kind,):

@@ -127,7 +127,7 @@ class HistoryMoments:
             yield from _readable(self._changes[position])
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no thread and no file is open."""
 
     def _until(self, number: int) -> int:
         return self._before[number] if number < len(self._before) else len(self._changes)

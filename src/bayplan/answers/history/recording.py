@@ -140,7 +140,7 @@ class HistoryRecorder:
         return manifest
 
     async def _record(self, manifest: HistoryManifest, reason: str) -> None:
-        """One recording, until it is cancelled, or nothing can be written: then `problem` says why."""
+        """Record until it is cancelled, or nothing can be written: then `problem` says why."""
         try:
             following = Following()
             resumed = await finished(asyncio.to_thread(_restore, self._folder, following, manifest))

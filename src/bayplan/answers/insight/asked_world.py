@@ -1,4 +1,4 @@
-"""AskedWorld: a snapshot, and the world that has it, of which `Insight` asks its questions."""
+"""AskedWorld: a snapshot, and the world in which `Insight` asks its questions about it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AskedWorld:
         self._given = snapshot
 
     def renewed(self) -> Self:
-        """Another one with the same scheduler, and a world that nothing has touched."""
+        """A copy with the same scheduler, and a world that nothing has touched."""
         return type(self)(
             Snapshot(), self.configuration, self.plugins, seed=self.seed, limits=self.limits, gates=self._given_gates
         )

@@ -443,6 +443,6 @@ class Insight(AskedWorld):
         return [pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod)]
 
     def _pending(self, namespace: str | None, matches: Callable[[PodInfo], bool]) -> Sequence[PodInfo]:
-        """Those of them without a node, in the order of their names."""
+        """The pending pods of a namespace, or of all, that match, in the order of their names."""
         pending = (pod for pod in self._chosen(namespace, matches) if not pod.node_name)
         return sorted(pending, key=lambda pod: pod.key)

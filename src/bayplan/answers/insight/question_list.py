@@ -1,4 +1,4 @@
-"""The list of the questions about a cluster. Each has one line here, of which every face has it then.
+"""The list of the questions about a cluster. A question has one line here; every face reads it.
 
 A command, an operation of serve, a tool for assistants and `Insight.ask` are made of its struct. To add one: its line;
 see `asked/`. Imports nothing, because `bayplan --help` shows it. `QUESTIONS` of `question_types.py` has the structs.
@@ -20,7 +20,7 @@ class ListedQuestion(NamedTuple):
 
 
 def _here(place: str, summary: str = "") -> ListedQuestion:
-    """One whose module is in `asked/`."""
+    """A question whose struct is in a module of `asked/`."""
     return ListedQuestion(f"bayplan.answers.insight.asked.{place}", summary)
 
 

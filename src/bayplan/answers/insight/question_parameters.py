@@ -62,7 +62,7 @@ DURATIONS = "durations.yaml"
 MODELS = "models.yaml"
 """What commands call the file that has the parameters of the models of a question."""
 HISTORY = "history"
-"""What commands call the history of which a question has the run times."""
+"""What commands call the history that a question has its run times from."""
 
 
 @dataclass(frozen=True, slots=True)

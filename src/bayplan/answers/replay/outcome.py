@@ -33,7 +33,7 @@ class Replays(Answer):
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return what each run has shown, line by line."""
         del wide  # each line is shown in full
-        return Group(*(Text(line) for run in self.runs for line in _told(run)))
+        return Group(*(Text(line) for run in self.runs for line in _summary_of(run)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ def _share(part: int, whole: int) -> str:
     return f"  {part / whole:.1%}" if whole else ""
 
 
-def _told(found: Replayed) -> list[str]:
+def _summary_of(found: Replayed) -> list[str]:
     """What a replay has found, also if it couldn't begin."""
     begun = found.decisions > found.before or found.difference is not None or not found.problem
     return [*(lines_of(found) if begun else ()), *([found.problem] if found.problem else ())]
 
 
 def lines_of(found: Replayed, seconds: float = 0.0) -> list[str]:
-    """What a replay has found, for people. It has begun. `seconds`: how long it took; 0 if that isn't to be told."""
+    """What a replay has found, for people. It has begun. `seconds`: how long it took; 0 to leave it out."""
     began, ended = found.began, found.ended or found.began
     assert began is not None
     assert ended is not None

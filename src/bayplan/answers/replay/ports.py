@@ -229,7 +229,7 @@ class ReplayedClient:
         return SimpleNamespace(items=[make(bytes(each)) for each in items])
 
     async def delete(self, *arguments: Any, **options: Any) -> None:
-        """Nothing, or the recorded error."""
+        """Wait for the recorded reply, and raise the error that it had."""
         await _reply(self._tasks)
 
 

@@ -28,7 +28,7 @@ Decode = Callable[[Kind, bytes], Any]
 
 
 class RestoredQueue(SchedulingQueue):
-    """A queue whose pods can be put in their places, and whose turns can be told.
+    """A queue whose pods can be put in their places, and which can be told whose turn it is.
 
     Which pods are rejected alike isn't in a checkpoint. A queue doesn't know then whose turn it is, but has all pods.
     """

@@ -120,7 +120,7 @@ class AskedDecision:
 
     def lines(self) -> tuple[str, ...]:
         """What was decided, and what was evicted for that."""
-        return tuple(_told(self.decided, self.pod, self.asked, self.names, self.evictions))
+        return tuple(_decision_lines(self.decided, self.pod, self.asked, self.names, self.evictions))
 
     @property
     def explains_itself(self) -> bool:
@@ -145,7 +145,9 @@ def _preemptor_of(decided: RecordedDecision, pod: str, names: PodNames) -> str:
     return pod
 
 
-def _told(decided: RecordedDecision, pod: str, asked: str, names: PodNames, evictions: EvictionsFor) -> Iterator[str]:
+def _decision_lines(
+    decided: RecordedDecision, pod: str, asked: str, names: PodNames, evictions: EvictionsFor
+) -> Iterator[str]:
     """What was decided, and what was evicted for that."""
     one = decided.of(asked)
     victims = names.of(decided.victims_of(one.uid)) if one is not None else []

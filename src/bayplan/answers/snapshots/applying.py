@@ -14,7 +14,7 @@ from bayplan.core.api.well_known_labels import LAST_APPLIED
 
 _UNKNOWN = Field("")
 _RETAIN = "retainKeys"
-"""The strategy of fields of which only one part may be set."""
+"""The strategy of objects whose fields exclude each other: only one of them may be set."""
 _OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 

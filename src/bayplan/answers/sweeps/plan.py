@@ -94,7 +94,7 @@ class SweptChoice(msgspec.Struct, frozen=True, order=True):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What it consists of, for people."""
+        """The parts of the choice, for people."""
         files = [Path(each).name for each in (self.config, *self.plugins) if each]
         pools = [pool.split(",", 1)[0].removeprefix("name=") for pool in self.node_pools]
         others = [each for each in (self.autoscaler, self.emulated_version) if each]

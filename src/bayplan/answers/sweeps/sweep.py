@@ -141,7 +141,7 @@ class Sweep:
             if row is not None:
                 self._rows[key] = row
         missing = [task for key, task in wanted.items() if key not in self._rows]
-        for found in self._told(self._workers.run(missing, self._results.uri) if missing else (), len(missing)):
+        for found in self._counted(self._workers.run(missing, self._results.uri) if missing else (), len(missing)):
             if isinstance(found, SweepFailure):
                 self._failed[found.key] = found.problem
             else:
@@ -152,7 +152,7 @@ class Sweep:
             raise BacktestError(fault)  # there is nothing to compare the others with
         return [self._objectives(choice) for choice in choices]
 
-    def _told(self, rows: Iterable[SweepRow | SweepFailure], total: int) -> Iterator[SweepRow | SweepFailure]:
+    def _counted(self, rows: Iterable[SweepRow | SweepFailure], total: int) -> Iterator[SweepRow | SweepFailure]:
         began = time.monotonic()
         for number, row in enumerate(rows, start=1):
             left = (time.monotonic() - began) / number * (total - number)

@@ -28,7 +28,7 @@ _RETRIES = 3
 
 
 class SweepWorkers(Protocol):
-    """Simulates tasks."""
+    """Where the simulations of a sweep run: in processes of this machine, or on a cluster of Ray."""
 
     def run(self, tasks: Sequence[SweepTask], uri: str) -> Iterator[SweepRow | SweepFailure]:
         """Simulate, write each run to the results at `uri`, and yield the runs as they end. Raises BacktestError."""

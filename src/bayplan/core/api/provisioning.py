@@ -211,11 +211,11 @@ class NamedPod(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The namespace of the pod."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the pod."""
 
 
 def is_provisioned(pod: NamedPod) -> bool:

@@ -156,7 +156,7 @@ class _Asked:
     since: float = field(default_factory=time.monotonic)
     waiting: int = 0
     told: tuple[Progress, ...] = ()
-    """They are told of its progress."""
+    """What to call with its progress."""
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property

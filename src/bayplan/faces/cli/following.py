@@ -71,7 +71,7 @@ _history_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class ListeningOptions:
-    """What the commands are told that answer questions at a port: where they listen, and how long a question may take.
+    """The options of commands that answer questions at a port: where they listen, and how long a question may take.
 
     `history`: the folder of a history that questions may be about; "" for none.
     """

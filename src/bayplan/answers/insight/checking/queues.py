@@ -101,7 +101,7 @@ class Queues:
             yield from self._of_parts(given, queue["metadata"]["name"], parts)
 
     def _of_parts(self, given: Given, queue: str, parts: Sequence[Mapping[str, int]]) -> Iterator[Finding]:
-        """What is lacking for parts of an object, each of which Kueue admits as a whole. Those that fit take quota."""
+        """What is lacking for parts of an object. Kueue admits each part as a whole; those that fit take quota."""
         node, emptied = self._node(queue), self._emptied(queue)
         never = [found for part in parts if (found := list(lacks(emptied, part)))]
         if never:
@@ -144,7 +144,7 @@ class Queues:
         return self._nodes[queue]
 
     def _emptied(self, queue: str) -> QuotaNode:
-        """A ClusterQueue in a tree of which nothing is used."""
+        """A ClusterQueue in a tree where nothing is used."""
         found = [{**each, "status": {}} for each in self._objects.all(kueue.CLUSTER_QUEUES)]
         node = quota_tree(found, self._objects.all(kueue.COHORTS), queue)
         assert node is not None

@@ -103,7 +103,7 @@ def tolerations_of_no_taint(cluster: CheckedCluster) -> Iterator[Finding]:
 
 
 def overlapping_selectors(cluster: CheckedCluster) -> Iterator[Finding]:
-    """Yield workloads that select the pods of other ones, of which one at least is in the manifests."""
+    """Yield findings about workloads of the manifests that select the same pods as another workload."""
     by_namespace: dict[str, list[tuple[str, LabelSelector, dict[str, str]]]] = {}
     for kind in WORKLOADS:
         for key in cluster.snapshot.of_kind(kind) if kind.kind in _SELECT_PODS else ():

@@ -69,7 +69,7 @@ class Help:
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        """What it is sorted by: whether it lasts, how many changes it is, and how many pods it evicts.
+        """The key to sort changes by: whether it lasts, how many changes it is, and how many pods it evicts.
 
         A new node, or anything else that it costs, counts as one pod.
         """

@@ -210,7 +210,7 @@ class Waiting:
         return failed is None or failed.may_fit or self.room_was_made
 
     def look(self) -> None:
-        """See which failures depend on something that has changed. These pods are then tried again, or forgotten."""
+        """Find failures that depend on something that has changed. Their pods are then tried again, or forgotten."""
         room, self.room_was_made = self.room_was_made, False
         for equal, failed in list(self._classes.items()):
             if failed.may_fit:

@@ -275,7 +275,7 @@ class NodeSearch:
     def _try(
         self, nodes: Iterable[NewNode], hopeless: frozenset[str] = frozenset(), most: int | None = None, ties: int = 0
     ) -> _Trial:
-        """See `_schedule`, with new nodes, and without a trace."""
+        """Schedule with new nodes, and undo it: see `_schedule`."""
         with self._world.what_if():
             for node in nodes:
                 node.add_to(self._world)

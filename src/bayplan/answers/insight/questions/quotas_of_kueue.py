@@ -162,7 +162,7 @@ def lacks(queue: QuotaNode, requested: Mapping[str, int]) -> Iterator[Lack]:
 
 
 def uncovered(queue: Document, requested: Mapping[str, int]) -> list[str]:
-    """The resources that are requested, and of which a ClusterQueue has no quota in any flavor."""
+    """The requested resources for which no flavor of a ClusterQueue has a quota."""
     groups = (queue.get("spec") or {}).get("resourceGroups") or ()
     covered = {resource for group in groups for resource in group.get("coveredResources") or ()}
     return [name for name, amount in requested.items() if amount and name not in covered and name != "pods"]

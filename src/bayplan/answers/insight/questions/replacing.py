@@ -47,7 +47,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _without_node(pod: PodInfo) -> PodInfo:
-    """`documents.pending_copy` at a third of its cost: what stays is not decoded."""
+    """A pending copy of a pod, as by `documents.pending_copy` at a third of its cost: what stays is not decoded."""
     fields = _fields.decode(pod.raw)
     spec = _fields.decode(fields["spec"])
     spec.pop("nodeName", None)

@@ -52,7 +52,7 @@ def _read(document: Mapping[str, Any], where: str) -> Read:
 
 
 def _listed(kind: str, items: list[Any], where: str) -> Read:
-    """Those of a list's items, which need no kind if the list is one of a kind."""
+    """The recommendations in the items of a list. These need no kind if the list has one."""
     for item in items:
         if isinstance(item, Mapping):
             yield from _read({**({"kind": kind} if kind else {}), **item}, where)

@@ -101,7 +101,7 @@ class FailureParameters(_Strict, frozen=True):
 
 
 class Parameters(_Strict, frozen=True):
-    """All parameters."""
+    """The parameters of all models, as in a file of `--models`."""
 
     scheduler: SchedulerParameters = SchedulerParameters()
     pods: PodParameters = PodParameters()
