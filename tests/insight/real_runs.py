@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from bayplan.answers.insight.questions.eviction_budgets import is_ready
+from bayplan.answers.insight.readiness import is_ready
 from bayplan.client import ApiError
 from bayplan.core.api.kinds import EVENT, KINDS, NODE, POD
 from bayplan.core.api.objects import encode

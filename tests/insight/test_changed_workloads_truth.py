@@ -14,8 +14,8 @@ from bayplan_documents import node, pod
 from carried_out import daemons, end, quota, replicas, snapshot_of
 from real_runs import running
 
-from bayplan.answers.insight.questions.eviction_budgets import is_ready
 from bayplan.answers.insight.questions.what_if import what_if
+from bayplan.answers.insight.readiness import is_ready
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.core.api.kinds import DAEMON_SET, DEPLOYMENT, POD, RESOURCE_QUOTA, STATEFUL_SET
 from bayplan.core.cluster.pod_info import PodInfo

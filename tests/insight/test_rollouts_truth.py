@@ -18,7 +18,7 @@ from carried_out import CONTROLLERS, QUIET, carry_out, end, owner_of, restored, 
 from real_runs import running
 
 from bayplan.answers.insight.owners import newest_replica_set
-from bayplan.answers.insight.questions.eviction_budgets import is_ready
+from bayplan.answers.insight.readiness import is_ready
 from bayplan.core.api.kinds import DEPLOYMENT, POD, REPLICA_SET
 from bayplan.core.api.objects import encode
 from bayplan.core.api.well_known_labels import REVISION

@@ -20,5 +20,5 @@ BAYPLAN_WRITE_ANSWERS=1 writes the answers.
 
 Other packages use `answers`, `asked`, `checking`, `durations_file`, `foresight`, `insight`, `json_values`, `limits`,
 `manifests`, `namespaces`, `nodes`, `other_schedulers`, `owners`, `pools`, `prices`, `question_list`,
-`question_parameters`, `question_types`, `questions`, `recommendations`, `rendering`, `tables`.
+`question_parameters`, `question_types`, `questions`, `readiness`, `recommendations`, `rendering`, `tables`.
 """

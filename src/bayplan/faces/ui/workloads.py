@@ -15,6 +15,7 @@ from bayplan.answers.insight.insight import Insight
 from bayplan.answers.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.answers.insight.questions.pending import PendingPods
 from bayplan.answers.insight.questions.workload import is_run_of, wanted_pods
+from bayplan.answers.insight.readiness import is_ready
 from bayplan.answers.simulation.owners import references_in
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import CRON_JOB, DEPLOYMENT, POD, Kind
@@ -67,33 +68,6 @@ class WorkloadReport:
     pods: tuple[MemberRow, ...]
     address: str
     entries: Mapping[str, str]
-
-
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct):
-    conditions: tuple[_Condition, ...] | None = None
-
-
-class _WithStatus(msgspec.Struct):
-    status: _Status | None = None
-
-
-_with_status = msgspec.json.Decoder(_WithStatus)
-
-
-def is_ready(pod: PodInfo) -> bool:
-    """Return whether the pod's Ready condition is true. It is kept, and read without decoding the whole pod."""
-    found: bool | None = pod.cache.get(_WithStatus)
-    if found is None:
-        status = _with_status.decode(pod.raw).status
-        conditions = (status.conditions if status is not None else None) or ()
-        found = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
-        pod.cache[_WithStatus] = found
-    return found
 
 
 def workload_rows(insight: Insight, progress: Progress = silent) -> tuple[WorkloadRow, ...]:

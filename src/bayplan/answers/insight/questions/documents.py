@@ -27,18 +27,20 @@ def node_document(node: NodeInfo) -> dict[str, Any]:
 
 
 def pending_copy(pod: PodInfo) -> PodInfo:
-    """Return a pod as it was before it got its node; the names of its claims are kept."""
-    return PodInfo.from_raw(encode(pending_document(pod)))
+    """Return a pod as it was before it got its node; the names of its claims are kept. What stays is not decoded."""
+    fields = _fields.decode(pod.raw)
+    for name, gone in (("spec", "nodeName"), ("metadata", "deletionTimestamp")):
+        part = _fields.decode(fields[name])
+        if part.pop(gone, None) is not None:
+            fields[name] = msgspec.Raw(encode(part))
+    status = _fields.decode(fields["status"]) if fields.get("status", _NULL) != _NULL else {}
+    claims = {name: status[name] for name in ("resourceClaimStatuses",) if name in status}
+    fields["status"] = msgspec.Raw(encode({"phase": "Pending", **claims}))
+    return PodInfo.from_raw(encode(fields))
 
 
-def pending_document(pod: PodInfo) -> dict[str, Any]:
-    """Return what `pending_copy` does as a document."""
-    document = pod_document(pod)
-    document["spec"].pop("nodeName", None)
-    document["metadata"].pop("deletionTimestamp", None)
-    claims = (document.get("status") or {}).get("resourceClaimStatuses")
-    document["status"] = {"phase": "Pending", **({"resourceClaimStatuses": claims} if claims else {})}
-    return document
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NULL = msgspec.Raw(b"null")
 
 
 def copy_of_node(node: NodeInfo, name: str = "") -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
+from bayplan.answers.insight.readiness import is_ready
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.core.cluster.pod_info import PodInfo
@@ -48,11 +49,6 @@ def replaced(world: World, key: str, most: int) -> None:
 def allowed_by(budget: Any) -> int:
     """Return how many pods of a budget may be evicted at once."""
     return _numbers(budget)[0]
-
-
-def is_ready(pod: PodInfo) -> bool:
-    """Return whether the pod's Ready condition is true."""
-    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or ())
 
 
 def _numbers(budget: Any) -> tuple[int, int, int]:

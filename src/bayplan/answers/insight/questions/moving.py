@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from bayplan.answers.insight.questions.documents import pending_document
+from bayplan.answers.insight.questions.documents import pending_copy, pod_document
 from bayplan.answers.insight.questions.eviction_budgets import allowed_by, objection, replaced
 from bayplan.answers.insight.questions.new_objects import add_objects, given
 from bayplan.answers.simulation.evictions import budgets_of, evict
@@ -158,7 +158,7 @@ class Moving:
             return
         self._made += 1
         name = pod.name if controller.kind == STATEFUL_SET.kind else f"{controller.name}-moved-{self._made:05}"
-        document = pending_document(pod)
+        document = pod_document(pending_copy(pod))
         document["metadata"] |= {
             "name": name,
             "uid": f"{pod.uid}-moved-{self._made}",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
+from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.questions.drain_rules import is_mirror
 from bayplan.answers.simulation.claims import release_claims
 from bayplan.answers.simulation.owners import references_of, workload_of
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
-from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
 
 
@@ -23,7 +21,7 @@ def replace_all(world: World) -> None:
     for key, pod in list(world.state.objects[POD].items()):
         if pod.node_name and pod.scheduler_name in world.profiles and not (pod.terminating or stays(pod)):
             release_claims(world, pod, gone=False)
-            world.change(POD, key, _without_node(pod))
+            world.change(POD, key, pending_copy(pod))
 
 
 def by_workload_in_turn(world: World, pods: Iterable[PodInfo]) -> list[PodInfo]:
@@ -41,20 +39,3 @@ def by_workload_in_turn(world: World, pods: Iterable[PodInfo]) -> list[PodInfo]:
 def stays(pod: PodInfo) -> bool:
     """Return whether a pod belongs to its node: those of DaemonSets, and static ones."""
     return any(owner.kind == "DaemonSet" for owner in references_of(pod)) or is_mirror(pod)
-
-
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def _without_node(pod: PodInfo) -> PodInfo:
-    """A pending copy of a pod, as by `documents.pending_copy` at a third of its cost: what stays is not decoded."""
-    fields = _fields.decode(pod.raw)
-    spec = _fields.decode(fields["spec"])
-    spec.pop("nodeName", None)
-    status = _fields.decode(fields["status"]) if fields.get("status", _NULL) != _NULL else {}
-    claims = {name: status[name] for name in ("resourceClaimStatuses",) if name in status}
-    fields |= {"spec": msgspec.Raw(encode(spec)), "status": msgspec.Raw(encode({"phase": "Pending", **claims}))}
-    return PodInfo.from_raw(encode(fields))
-
-
-_NULL = msgspec.Raw(b"null")

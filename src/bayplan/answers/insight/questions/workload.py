@@ -13,10 +13,10 @@ from typing import Any
 from bayplan.answers.insight.answers import QuestionError
 from bayplan.answers.insight.json_values import fields_of
 from bayplan.answers.insight.owners import owned_objects
-from bayplan.answers.insight.questions.eviction_budgets import is_ready
 from bayplan.answers.insight.questions.kueue import why_not_admitted
 from bayplan.answers.insight.questions.kueue_objects import QueuedObject
 from bayplan.answers.insight.questions.recorded_events import events_about
+from bayplan.answers.insight.readiness import is_ready
 from bayplan.answers.simulation.owners import owners_of
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api import kinds
