@@ -19,7 +19,7 @@ from bayplan.answers.history.journal import convert_journal
 from bayplan.answers.history.metrics import HistoryCollector
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.recording import HistoryRecorder
-from bayplan.answers.history.recording_session import Pace
+from bayplan.answers.history.recording_session import RecorderPace
 from bayplan.answers.history.redacting import Redactor
 from bayplan.core.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from bayplan.testing import make_node, make_pod
@@ -28,7 +28,7 @@ from bayplan.testing.in_memory import load, make_client
 from bayplan_devcluster.apiserver import Fault
 from bayplan_devcluster.in_memory import InMemoryClient
 
-QUICK = Pace(tick_seconds=0.01, retry_seconds=0.01)
+QUICK = RecorderPace(tick_seconds=0.01, retry_seconds=0.01)
 
 
 @asynccontextmanager
@@ -106,7 +106,7 @@ async def test_the_status_of_workloads_is_no_event(tmp_path: Path) -> None:
 
 async def test_segments_are_begun_when_they_are_full(tmp_path: Path) -> None:
     client = make_client(make_node("a"))
-    async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
+    async with recording(client, tmp_path / "h", pace=RecorderPace(segment_rows=2, tick_seconds=0.01)):
         for number in range(6):
             load(client.server, make_pod(f"p{number}"))
             await until(lambda number=number: f"pod_arrived:p{number}" in lines(tmp_path / "h"))
@@ -129,7 +129,7 @@ async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_pat
 
     monkeypatch.setattr("bayplan.answers.history.recording_session.convert_journal", slowly)
     client = make_client(make_node("a"), make_pod("p"))
-    async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
+    async with recording(client, tmp_path / "h", pace=RecorderPace(segment_rows=2, tick_seconds=0.01)):
         await until(begun.is_set)
         asyncio.get_running_loop().call_soon(stopped.set)  # once the recorder is being stopped
     manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=HistoryManifest)
@@ -347,7 +347,7 @@ async def test_a_recorder_that_is_stopped_while_the_disk_is_full_tries_once_more
     freed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, disk = make_client(make_node("a")), Disk(monkeypatch)
-    async with recording(client, tmp_path / "h", pace=Pace(tick_seconds=0.01, retry_seconds=3600)) as recorder:
+    async with recording(client, tmp_path / "h", pace=RecorderPace(tick_seconds=0.01, retry_seconds=3600)) as recorder:
         disk.full = True
         load(client.server, make_pod("meanwhile"))
         await until(lambda: "cannot write to" in recorder.problem)
@@ -371,7 +371,7 @@ async def test_a_recorder_that_is_stopped_just_after_the_disk_was_full_tries_onc
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, disk = make_client(make_node("a")), Disk(monkeypatch)
-    async with recording(client, tmp_path / "h", pace=Pace(tick_seconds=0.01, retry_seconds=3600)) as recorder:
+    async with recording(client, tmp_path / "h", pace=RecorderPace(tick_seconds=0.01, retry_seconds=3600)) as recorder:
         disk.full = True
         load(client.server, make_pod("meanwhile"))
         await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 from bayplan.answers.history.reading import History
 from bayplan.answers.history.recording import HistoryRecorder
-from bayplan.answers.history.recording_session import Pace
+from bayplan.answers.history.recording_session import RecorderPace
 from bayplan.answers.history.sources.audit import import_audit
 from bayplan.client import Client, HttpClient, PatchType, load_kubeconfig
 from bayplan.core.api.kinds import NODE, POD
@@ -85,7 +85,7 @@ def rows_of(folder: Path) -> list[tuple[str, str, str, str, int | None, int | No
 
 async def recorded_day(watching: Client, writing: Client, folder: Path) -> None:
     """Record a day of one client with another one."""
-    recorder = HistoryRecorder(watching, folder, "a test", pace=Pace(tick_seconds=0.01))
+    recorder = HistoryRecorder(watching, folder, "a test", pace=RecorderPace(tick_seconds=0.01))
     task = asyncio.create_task(recorder.run())
     try:
         async with asyncio.timeout(20):

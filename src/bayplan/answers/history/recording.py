@@ -21,8 +21,8 @@ from bayplan.answers.history.following import Following, HistoryChange
 from bayplan.answers.history.format import LOCK, MANIFEST, HistoryError, HistoryManifest, Row, segment_of
 from bayplan.answers.history.journal import convert_journal
 from bayplan.answers.history.recording_session import (
-    Pace,
     RecordedKind,
+    RecorderPace,
     RecordingProgress,
     RecordingSession,
     Redaction,
@@ -60,7 +60,7 @@ class HistoryRecorder:
         *,
         kinds: Iterable[Kind] = (),
         redaction: Redaction | None = None,
-        pace: Pace | None = None,
+        pace: RecorderPace | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.synced = asyncio.Event()
@@ -73,7 +73,7 @@ class HistoryRecorder:
         self._source = source
         self._kinds = tuple(dict.fromkeys((*KINDS, *kinds)))
         self._redaction = redaction
-        self._pace = pace or Pace()
+        self._pace = pace or RecorderPace()
         self._clock = clock or SystemClock()
 
     async def run(self) -> None:

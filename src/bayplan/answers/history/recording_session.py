@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RecorderPace:
     """How often a recorder does what it does from time to time."""
 
     segment_rows: int = 20_000
@@ -73,7 +73,7 @@ class RecordingSession:
         folder: Path,
         following: Following,
         manifest: HistoryManifest,
-        pace: Pace,
+        pace: RecorderPace,
         clock: Clock,
         redaction: Redaction | None,
         progress: RecordingProgress,
