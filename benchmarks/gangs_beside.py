@@ -360,7 +360,7 @@ async def _rate(one: Side, pods: int) -> float:
     """How many pods per second are bound, from the first to the last one."""
     bound: dict[str, float] = {}
     while len(bound) < pods:
-        async with aclosing(one.client.watch(POD, "default")) as events:
+        async with aclosing(one.client.watch(POD, "default", bookmarks=False)) as events:
             async for event in events:
                 if event.object.spec.nodeName:
                     bound.setdefault(event.key, time.monotonic())
