@@ -53,7 +53,7 @@ async def process_of(program, *arguments):
     lines = []
 
     async def read():
-        async for line in process.stdout:
+        while line := await process.stdout.readline():
             lines.append(line.decode().rstrip())
 
     reading = asyncio.create_task(read())
