@@ -19,8 +19,9 @@ Nothing is left to a race between what happens and the schedulers: a gang is com
 one at a time, each once both sides are at rest, and no gang comes while another one waits. Kube-scheduler tries each
 waiting gang again after every backoff, so which of several is first when room comes free is chance.
 
-`--rates` creates gangs of 4 and of 64 on many nodes, with and without a topology constraint, and compares how long it
-takes until all pods are bound.
+`--rates` creates gangs of 4 and of 64 on many nodes, with and without a topology constraint, before a scheduler starts.
+It compares how many pods a second are bound from the first to the last one, so that neither the creation of pods counts
+nor a backoff of gangs that were not complete yet.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,22 +140,35 @@ def _pod(gang: Gang, number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def side(name: str, folder: Path, *, verbose: bool = False) -> AsyncIterator[Side]:
-    """Start a control plane and a scheduler on it. `verbose`: it says why, and Bayplan records what it decides."""
+async def control_plane(name: str) -> AsyncIterator[tuple[ControlPlane, Side]]:
+    """Start a control plane for a scheduler."""
     async with ControlPlane(api_server_flags=FLAGS) as plane, HttpClient(load_kubeconfig(plane.admin)) as client:
-        config = plane.folder / "scheduler.yaml"
-        version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        short = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
-        settings = complete({**version, **short}, plane.admin)
-        settings["clientConnection"] |= {"qps": 5000, "burst": 5000}
-        config.write_text(yaml.safe_dump(settings))
-        program = Path(os.environ[ASSETS]) / STOCK if name == STOCK else Path(sys.executable).with_name("bayplan")
-        command = [] if name == STOCK else ["run"]
-        arguments = [*command, f"--config={config}", f"--feature-gates={GATES}", "--secure-port=0"]
-        if verbose:
-            arguments += ["-v=6"] if name == STOCK else ["-vv", f"--record={folder / 'recording'}"]
-        async with running_program(folder / name, program, *arguments):
-            yield Side(name, client)
+        yield plane, Side(name, client)
+
+
+@asynccontextmanager
+async def scheduler(name: str, plane: ControlPlane, folder: Path, *, verbose: bool = False) -> AsyncIterator[None]:
+    """Run a scheduler. `verbose`: it says why, and Bayplan records what it decides."""
+    config = plane.folder / "scheduler.yaml"
+    version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    short = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+    settings = complete({**version, **short}, plane.admin)
+    settings["clientConnection"] |= {"qps": 5000, "burst": 5000}
+    config.write_text(yaml.safe_dump(settings))
+    program = Path(os.environ[ASSETS]) / STOCK if name == STOCK else Path(sys.executable).with_name("bayplan")
+    command = [] if name == STOCK else ["run"]
+    arguments = [*command, f"--config={config}", f"--feature-gates={GATES}", "--secure-port=0"]
+    if verbose:
+        arguments += ["-v=6"] if name == STOCK else ["-vv", f"--record={folder / 'recording'}"]
+    async with running_program(folder / name, program, *arguments):
+        yield
+
+
+@asynccontextmanager
+async def side(name: str, folder: Path, *, verbose: bool = False) -> AsyncIterator[Side]:
+    """Start a control plane, and a scheduler on it."""
+    async with control_plane(name) as (plane, one), scheduler(name, plane, folder, verbose=verbose):
+        yield one
 
 
 @dataclass(slots=True)
@@ -321,28 +335,38 @@ async def rates(folder: Path, nodes: int, pods: int) -> None:
         for zone in (False, True):
             found = {}
             for name in (STOCK, OURS):
-                async with side(name, folder) as one:
-                    found[name] = await _rate(one, nodes, pods, size, zone=zone)
+                async with control_plane(name) as (plane, one):
+                    gangs = await _create(one, nodes, pods, size, zone=zone)
+                    async with scheduler(name, plane, folder), asyncio.timeout(_PATIENCE):
+                        found[name] = await _rate(one, sum(each.pods for each in gangs))
             ratio = found[OURS] / found[STOCK]
             where = "one zone" if zone else ""
             print(f"| {size} | {where} | {found[STOCK]:,.0f} | {found[OURS]:,.0f} | {ratio:.1f} |", flush=True)
 
 
-async def _rate(one: Side, nodes: int, pods: int, size: int, *, zone: bool) -> float:
+async def _create(one: Side, nodes: int, pods: int, size: int, *, zone: bool) -> list[Gang]:
+    """Create nodes, and gangs with their pods."""
     for first in range(0, nodes, 50):
         names = range(first, min(first + 50, nodes))
         await asyncio.gather(*(one.add_node(f"node-{number}", f"zone-{number % 10}", 8) for number in names))
-    await asyncio.sleep(5)
-    began = time.monotonic()
     gangs = [Gang(f"gang-{number}", size, size, zone) for number in range(pods // size)]
-    for first in range(0, len(gangs), max(64 // size, 1)):
-        some = gangs[first : first + max(64 // size, 1)]
-        await asyncio.gather(*map(one.add_group, some))
-        await asyncio.gather(*map(one.add_pods, some))
-    async with asyncio.timeout(_PATIENCE):
-        while len(await one.bound()) < len(gangs) * size:  # noqa: ASYNC110 - the server is asked
-            await asyncio.sleep(0.1)
-    return len(gangs) * size / (time.monotonic() - began)
+    for gang in gangs:
+        await one.add_group(gang)
+        await one.add_pods(gang)
+    return gangs
+
+
+async def _rate(one: Side, pods: int) -> float:
+    """How many pods per second are bound, from the first to the last one."""
+    bound: dict[str, float] = {}
+    while len(bound) < pods:
+        async with aclosing(one.client.watch(POD, "default", bookmarks=False)) as events:
+            async for event in events:
+                if event.object.spec.nodeName:
+                    bound.setdefault(event.key, time.monotonic())
+                if len(bound) == pods:
+                    break
+    return (pods - 1) / (max(bound.values()) - min(bound.values()))
 
 
 def main() -> None:

@@ -8,9 +8,11 @@ from tests.backtest.test_comparison import compared
 from tests.support.tables import cases
 
 from bayplan.answers.backtest.calibration import calibrated
+from bayplan.answers.backtest.comparison import notes_of
 from bayplan.answers.backtest.figures import figures_of, middle
+from bayplan.answers.backtest.lookahead import Lookahead
 from bayplan.answers.backtest.new_pools import parse_pool
-from bayplan.answers.backtest.running import FleetChoice
+from bayplan.answers.backtest.running import FleetChoice, SimulationRun, open_history
 from bayplan.answers.backtest.shown import clock, duration, hours
 from bayplan.answers.insight.prices import Prices
 from bayplan.answers.simulation.behaviour import Termination
@@ -18,6 +20,7 @@ from bayplan.answers.simulation.happenings import PodArrives
 from bayplan.answers.simulation.meter import ClusterMeter
 from bayplan.answers.simulation.metered_nodes import Size
 from bayplan.answers.simulation.metered_pods import Spread, Waits
+from bayplan.answers.simulation.models.parameters import Parameters, PodParameters
 from bayplan.testing import make_pod
 
 EMPTY = ClusterMeter(60.0).summary()
@@ -130,6 +133,16 @@ def test_a_comparison_of_several_seeds_says_so(folder):
 def test_a_comparison_of_one_seed_says_that_it_is_one(folder):
     found = compared(folder, "NodeResourcesFit.weight=2")
     assert "one seed was simulated: --seeds 5 shows by how much the figures differ between seeds" in found.notes
+
+
+def test_a_termination_time_that_no_grace_period_allows_is_named(folder):
+    """Pods of traces have no grace period, so the parameter changes nothing."""
+    history = open_history(folder)
+    ahead = Lookahead(history, lambda _: None)
+    slow = SimulationRun(parameters=Parameters(pods=PodParameters(termination_seconds=5)))
+    note = "pods.terminationSeconds 5 has no effect: no pod has a grace period of more than 0 s"
+    assert note in notes_of(history, ahead, slow)
+    assert note not in notes_of(history, ahead, SimulationRun())
 
 
 def test_a_price_of_a_pool_of_the_candidate_is_used(folder):

@@ -118,6 +118,11 @@ class BayplanRun:
         async for line in self._process.stderr:
             self.lines.append(line.decode().rstrip())
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 

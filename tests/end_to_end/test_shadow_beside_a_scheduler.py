@@ -46,17 +46,25 @@ async def scheduler(backend, cluster, tmp_path):
 
 @asynccontextmanager
 async def process_of(program, *arguments):
-    """A process that is ended with SIGTERM."""
+    """A process that is ended with SIGTERM, and the lines that it prints."""
     process = await asyncio.create_subprocess_exec(
-        program, *map(str, arguments), stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        program, *map(str, arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
+    lines = []
+
+    async def read():
+        while line := await process.stdout.readline():
+            lines.append(line.decode().rstrip())
+
+    reading = asyncio.create_task(read())
     try:
-        yield process
+        yield process, lines
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(PATIENCE):
             await process.wait()
+            await reading
 
 
 async def create_all(cluster, kind, documents):
@@ -140,12 +148,25 @@ async def test_a_shadow_agrees_with_the_scheduler(backend, cluster, scheduler, t
     kubeconfig = tmp_path / "admin.yaml" if backend is None else backend[0].admin
     state = tmp_path / "shadow.json"
     program = Path(sys.executable).with_name("bayplan")
-    flags = ("shadow", "--kubeconfig", kubeconfig, "--scheduler-name", scheduler, "--state", state, "--output", "lines")
+    flags = (
+        "shadow",
+        "--kubeconfig",
+        kubeconfig,
+        "--scheduler-name",
+        scheduler,
+        "--state",
+        state,
+        "--output",
+        "lines",
+        "--all",
+    )
     await until(lambda: len(cluster.observer.nodes) == nodes)
-    async with cluster.controlled_by(CsiProvisioner), process_of(program, *flags) as shadow:
-        await asyncio.sleep(3)  # it has listed everything; what it misses is counted, and fails the test
+    async with cluster.controlled_by(CsiProvisioner), process_of(program, *flags) as (shadow, lines):
+        await until(lambda: any("Press Ctrl-C to stop" in line for line in lines))  # it has listed everything
         await churn(cluster, scheduler, pods=pods, rate=rate, room=room)
-        await asyncio.sleep(5)
+        urgent = pod("last", "250m", scheduler=scheduler, priorityClassName="urgent")
+        await cluster.client.create(POD, urgent)
+        await until(lambda: any("pod default/last:" in line for line in lines))  # it has seen all that came before
         shadow.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE):
             await shadow.wait()

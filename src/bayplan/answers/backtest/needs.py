@@ -10,6 +10,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from bayplan.answers.backtest.delays import RecordedDelays
 from bayplan.answers.simulation.behaviour import DEFAULT_GRACE
@@ -114,7 +115,7 @@ class _Victim:
     ended: float
     replacement: RecordedPod | None = None
     doubtful: Sequence[RecordedPod] = ()
-    """Pods that were created with the victim, or because it was evicted at once."""
+    """Pods that were created with the victim, or because it was evicted at once; the latest one first."""
 
 
 class RecordedNeeds:
@@ -192,8 +193,9 @@ class RecordedNeeds:
         bound = pod.arrived if pod.bound is None else pod.bound
         earliest = max(bound, victim.ended - pod.kin.grace - _SLACK)
         candidates = self._candidates.get(pod.slot, {})
-        possible = [each for each in candidates.values() if each.arrived > earliest and each.uid != pod.uid]
-        found = next((each for each in possible if each.arrived > pod.arrived + _TOGETHER), None)
+        latest_first = takewhile(lambda each: each.arrived > earliest, reversed(candidates.values()))
+        possible = [each for each in latest_first if each.uid != pod.uid]
+        found = next((each for each in reversed(possible) if each.arrived > pod.arrived + _TOGETHER), None)
         if found is not None:
             del candidates[found.uid]
             self._replace(victim, found)
@@ -219,8 +221,8 @@ class RecordedNeeds:
         runs on a node until it ends by itself; None if it doesn't.
         """
         for victim in self._victims.values():
-            if victim.replacement is None:  # nothing came later, so one of these has replaced it: the last ones first
-                found = next((each for each in reversed(victim.doubtful) if each.uid not in self._replaced), None)
+            if victim.replacement is None:  # nothing came later, so one of these has replaced it
+                found = next((each for each in victim.doubtful if each.uid not in self._replaced), None)
                 if found is not None:
                     self._replace(victim, found)
         self.origins = {uid: self._origin(uid) for uid in self._replaced}
