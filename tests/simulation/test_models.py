@@ -36,9 +36,9 @@ def group(name, cpu="4", *, daemons=False, **options):
     return ScaledGroup(name, make, lambda node: node.metadata.labels.get("pool") == name, **options)
 
 
-def autoscaled(happenings, *groups, preset="cluster-autoscaler", budgets=None, **options):
+def autoscaled(happenings, *groups, preset="cluster-autoscaler", budgets=None, rules=None, **options):
     budgets = budgets or BudgetController()
-    scaler = Autoscaler(groups, PRESETS[preset], budgets)
+    scaler = Autoscaler(groups, rules or PRESETS[preset], budgets)
     return timeline_of(happenings, observers=(budgets, scaler), behaviour=BEHAVIOUR, **options)
 
 
@@ -125,6 +125,24 @@ def test_nodes_go_whose_pods_fit_elsewhere(preset, seconds):
     assert float(drained[0].split()[0]) <= seconds
     assert len(timeline.world.state.objects[NODE]) == 1
     assert len(pods_on(timeline)) == 2
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        (PRESETS["karpenter"], {"b"}),
+        (PRESETS["karpenter"].changed({"consolidate": False}), {"a", "b"}),
+        (PRESETS["cluster-autoscaler"].changed({"consolidate": True}), {"b"}),
+        (PRESETS["cluster-autoscaler"], {"a", "b"}),
+    ],
+    ids=["karpenter", "karpenter below its threshold", "any node", "cluster-autoscaler"],
+)
+def test_consolidation_is_about_full_nodes_too(rules, left):
+    """The pod of the full node fits on the other one, whose pod fits nowhere else."""
+    nodes = [make_node("a", cpu="1", labels={"pool": "pool"}), make_node("b", labels={"pool": "pool"})]
+    happenings = [PodArrives(0.0, web(n, node=name)) for n, name in enumerate("ab")]
+    timeline, _ = autoscaled(happenings, group("pool"), rules=rules, nodes=nodes)
+    assert set(timeline.world.state.objects[NODE]) == left
 
 
 @pytest.mark.parametrize(

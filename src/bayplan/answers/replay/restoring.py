@@ -53,9 +53,7 @@ class RestoredQueue(SchedulingQueue):
         return self.take(uid, now, joins=False) if uid else None
 
 
-def restore_state(
-    checkpoint: Checkpoint, state: ClusterState, kinds: dict[str, Kind], decode: Callable[..., Any]
-) -> None:
+def restore_state(checkpoint: Checkpoint, state: ClusterState, kinds: dict[str, Kind], decode: Decode) -> None:
     """Put the objects, and the pods on their rows, into an empty state. `decode`: of a kind and the JSON."""
     nodes: dict[str, Node] = {}
     for each in checkpoint.objects:

@@ -82,9 +82,6 @@ class DecisionRecorder:
 
     `setting`: how the scheduler is set up. `keep`: how long segments are, and how many are kept. `redaction`: what
     replaces names; None to write them. Raises RecordingError if the folder can't be used.
-
-    Attributes:
-        entries_written: how many entries were recorded.
     """
 
     def __init__(
@@ -95,7 +92,6 @@ class DecisionRecorder:
         keep: Keep | None = None,
         redaction: RecordingRedaction | None = None,
     ) -> None:
-        self.entries_written = 0
         self._clock = clock
         self._keep = keep or Keep()
         self._subject: RecordedScheduler | None = None
@@ -142,7 +138,6 @@ class DecisionRecorder:
             return
         self._times = entry.times
         self._entries.append(entry)
-        self.entries_written += 1
 
     def _take(self) -> list[RecordedEntry]:
         """Return what is complete: all but the last entry, as long as the scheduler runs."""

@@ -11,12 +11,12 @@ class Rules:
     """How an autoscaler decides. Times are in seconds.
 
     `scan`: how often it looks for waiting pods. `scan_idle`: how often it looks for nodes that can go. `consolidate`:
-    whether any node goes whose pods fit elsewhere; else, only nodes whose requests are below `threshold` of what is
-    allocatable, once they were so for `idle`. `replace`: whether a node also goes if a cheaper one takes its place.
-    `after_scale_up`: how long no node goes after one was added. `most_empty`: how many empty nodes go at once; a share
-    below 1 is one of all nodes. `recheck`: how long a node stays that could not go. `tries`: how many nodes with pods
-    are tried in one scan. `patience`: how long a node is drained before it is kept. `careful`: whether pods with local
-    data, without an owner, and of kube-system keep their node.
+    whether any node may go; else, only nodes whose requests are below `threshold` of what is allocatable. `idle`: how
+    long a node was so before it goes, if its pods fit elsewhere. `replace`: whether a node also goes if a cheaper one
+    takes its place. `after_scale_up`: how long no node goes after one was added. `most_empty`: how many empty nodes go
+    at once; a share below 1 is one of all nodes. `recheck`: how long a node stays that could not go. `tries`: how many
+    nodes with pods are tried in one scan. `patience`: how long a node is drained before it is kept. `careful`: whether
+    pods with local data, without an owner, and of kube-system keep their node.
     """
 
     scan: float = 10.0

@@ -73,13 +73,15 @@ class ScaleDown:
             known.pop(name, None)
 
     def _candidates(self) -> Iterator[str]:
-        """Yield the nodes that are used little enough, the least used first."""
+        """Yield the nodes that may go if their pods fit elsewhere, the least used first."""
         nodes = self._timeline.world.state.nodes
         used = np.zeros(len(nodes))
         for resource in (CPU, MEMORY):
             allocatable = nodes.allocatable(resource)
             used = np.maximum(used, nodes.requested(resource) / np.maximum(allocatable, 1))
-        low = np.flatnonzero(nodes.live & ~nodes.unschedulable & (used < self._rules.threshold))
+        low = np.flatnonzero(
+            nodes.live & ~nodes.unschedulable & (self._rules.consolidate | (used < self._rules.threshold))
+        )
         for position in low[np.argsort(used[low], kind="stable")].tolist():
             name = nodes.name(position)
             group = self._fleet.group_of.get(name)
