@@ -21,6 +21,7 @@ from bayplan.answers.snapshots.redaction.pods import (
     POD_STATUS,
     TEMPLATE,
 )
+from bayplan.answers.snapshots.redaction.provisioning_requests import PROVISIONING_REQUEST_FIELDS
 from bayplan.answers.snapshots.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,
@@ -279,15 +280,6 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         "admissioncheck", "AdmissionCheck", status=fields(conditions=CONDITIONS)
     ),
     ("", "podtemplates"): obj("podtemplate", template=TEMPLATE),
-    # Where room is held is in the pods of the snapshot.
-    ("autoscaling.x-k8s.io", "provisioningrequests"): custom(
-        "provisioningrequest",
-        "ProvisioningRequest",
-        spec=fields(
-            provisioningClassName=name("provisioningclass"),
-            podSets=each(fields("count", podTemplateRef=fields(name=name("podtemplate")))),
-        ),
-        status=fields(conditions=CONDITIONS),
-    ),
+    ("autoscaling.x-k8s.io", "provisioningrequests"): PROVISIONING_REQUEST_FIELDS,
 }
 """(group, plural) -> the rule for its objects"""

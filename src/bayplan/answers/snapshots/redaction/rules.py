@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from bayplan.answers.snapshots.redaction.names import Names, Rule
-from bayplan.core.api import volumes
+from bayplan.core.api import provisioning, volumes
 from bayplan.core.api.durations import EXPECTED_DURATION
 from bayplan.core.api.kinds import KINDS
 from bayplan.core.api.type_table import table
@@ -197,6 +197,8 @@ _CONDITIONS = {
     *("PodResizePending", "PodResizeInProgress", "Deferred", "Infeasible", "Error", "Unschedulable"),
     *("SchedulingGated", "SchedulerError", "PreemptionByScheduler", "PodGroupScheduled", "Scheduled"),
     *("KubeletReady", "KubeletNotReady", "NodeStatusUnknown"),
+    *(provisioning.ACCEPTED, provisioning.PROVISIONED, provisioning.FAILED),
+    *(provisioning.EXPIRED, provisioning.REVOKED),
     *("PodGroupInitiallyScheduled", "CompositePodGroupInitiallyScheduled"),
 }
 CONDITIONS = each(
@@ -292,6 +294,7 @@ _ANNOTATIONS: Mapping[str, Rule] = {
     "volume.beta.kubernetes.io/storage-class": name("storageclass"),
     "storageclass.kubernetes.io/is-default-class": keep,
     EXTENDED_CLAIM: keep,
+    **dict.fromkeys(provisioning.CONSUMES, name("provisioningrequest")),
     "kubernetes.io/config.mirror": constant("mirror"),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": keep,
     "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority": _integer,
