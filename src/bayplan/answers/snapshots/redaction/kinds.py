@@ -24,6 +24,7 @@ from bayplan.answers.snapshots.redaction.pods import (
 from bayplan.answers.snapshots.redaction.provisioning_requests import PROVISIONING_REQUEST_FIELDS
 from bayplan.answers.snapshots.redaction.rules import (
     CONDITIONS,
+    KUEUE_POLICY,
     NODE_SELECTOR,
     SELECTOR,
     amounts,
@@ -255,6 +256,12 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
             cohortName=name("cohort"),
             resourceGroups=_QUOTAS,
             fairSharing=fields("weight"),
+            preemption=fields(
+                withinClusterQueue=KUEUE_POLICY,
+                reclaimWithinCohort=KUEUE_POLICY,
+                borrowWithinCohort=fields("maxPriorityThreshold", policy=KUEUE_POLICY),
+            ),
+            flavorFungibility=fields(whenCanBorrow=KUEUE_POLICY, whenCanPreempt=KUEUE_POLICY, preference=KUEUE_POLICY),
         ),
         status=fields(
             flavorsReservation=each(
