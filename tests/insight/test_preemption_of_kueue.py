@@ -1,8 +1,17 @@
 """Whom Kueue would preempt for a workload that waits for quota, in explain."""
 
+import gzip
+import json
+from pathlib import Path
+
 import pytest
 from test_cohort_trees import cohort
 from test_kueue import VERSIONS, cluster_queue, job, local, reasons, workload
+
+from bayplan.answers.insight.questions.kueue import requested
+from bayplan.answers.insight.questions.kueue_objects import KueueObjects
+from bayplan.answers.insight.questions.preemption_of_kueue import QuotaPreemption, Why
+from bayplan.answers.snapshots import Snapshot
 
 RECLAIMS = {"reclaimWithinCohort": "Any"}
 
@@ -130,3 +139,24 @@ def test_fair_sharing_is_said_not_to_be_computed(version):
         )
         == "whom Kueue would preempt for it by fair sharing is not computed"
     )
+
+
+RECORDED = Path(__file__).parents[1] / "data" / "kueue" / "preempted.json.gz"
+"""Random trees of cohorts with workloads, and whom Kueue's own code preempts for one that waits, in its order."""
+REASONS = {
+    "InClusterQueue": Why.PRIORITY,
+    "InCohortReclamation": Why.RECLAIMED,
+    "InCohortReclaimWhileBorrowing": Why.BORROWING,
+}
+
+
+def test_the_victims_are_those_of_kueue():
+    cases = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    assert {reason for case in cases for _, reason in case["preempted"]} == set(REASONS)
+    for number, case in enumerate(cases):
+        objects = KueueObjects(Snapshot.of([*case["cohorts"], *case["queues"], *case["admitted"], case["incoming"]]))
+        queue, wanted = objects.quota_tree(case["target"]), requested(case["incoming"]["spec"])
+        found = QuotaPreemption(objects, queue, case["incoming"], wanted).victims()
+        expected = [(f"team/{name}", REASONS[reason]) for name, reason in case["preempted"]]
+        assert [(each.workload, each.why) for each in found] == expected, number
+        assert not any(each.taken.total() for each in queue.root().all())

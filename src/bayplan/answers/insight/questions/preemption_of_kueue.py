@@ -289,7 +289,7 @@ class QuotaPreemption:
 
     def _of_queue(self, queue: QuotaNode, needed: set[FlavorResource], policy: str) -> Iterator[_Admitted]:
         for each in self._admitted[queue.name]:
-            if any(each.usage[of] for of in needed) and self._satisfies(each, policy):
+            if any(of in each.usage for of in needed) and self._satisfies(each, policy):
                 yield _Admitted(each.document, queue, each.usage)
 
     def _satisfies(self, each: _Admitted, policy: str) -> bool:
