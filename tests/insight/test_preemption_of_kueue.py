@@ -10,7 +10,7 @@ from test_kueue import VERSIONS, cluster_queue, job, local, reasons, workload
 
 from bayplan.answers.insight.questions.kueue import requested
 from bayplan.answers.insight.questions.kueue_objects import KueueObjects
-from bayplan.answers.insight.questions.preemption_of_kueue import QuotaPreemption, Why
+from bayplan.answers.insight.questions.preemption_of_kueue import QuotaPolicy, QuotaPreemption
 from bayplan.answers.snapshots import Snapshot
 
 RECLAIMS = {"reclaimWithinCohort": "Any"}
@@ -144,9 +144,9 @@ def test_fair_sharing_is_said_not_to_be_computed(version):
 RECORDED = Path(__file__).parents[1] / "data" / "kueue" / "preempted.json.gz"
 """Random trees of cohorts with workloads, and whom Kueue's own code preempts for one that waits, in its order."""
 REASONS = {
-    "InClusterQueue": Why.PRIORITY,
-    "InCohortReclamation": Why.RECLAIMED,
-    "InCohortReclaimWhileBorrowing": Why.BORROWING,
+    "InClusterQueue": QuotaPolicy.PRIORITY,
+    "InCohortReclamation": QuotaPolicy.RECLAIMED,
+    "InCohortReclaimWhileBorrowing": QuotaPolicy.BORROWING,
 }
 
 

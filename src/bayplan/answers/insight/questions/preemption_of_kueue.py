@@ -34,8 +34,8 @@ _TIMED_OUT = {"PodsReadyTimeout", "AdmissionCheck"}
 _LATEST = "9999"
 
 
-class Why(Enum):
-    """What lets Kueue preempt a workload."""
+class QuotaPolicy(Enum):
+    """The setting of a ClusterQueue that lets Kueue preempt a workload."""
 
     PRIORITY = "withinClusterQueue"
     RECLAIMED = "reclaimWithinCohort"
@@ -48,7 +48,7 @@ class QuotaVictim:
 
     workload: str
     queue: str
-    why: Why
+    why: QuotaPolicy
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class _Admitted:
     document: Document
     queue: QuotaNode
     usage: Counter[FlavorResource]
-    why: Why = Why.PRIORITY
+    why: QuotaPolicy = QuotaPolicy.PRIORITY
     unless_borrowing: bool = False
     below: QuotaNode | None = None
 
@@ -118,9 +118,9 @@ class QuotaPreemption:
         spec = self._settings
         borrowing = (spec.get("borrowWithinCohort") or {}).get("policy")
         return {
-            Why.PRIORITY.value: spec.get(Why.PRIORITY.value) or NEVER,
-            Why.RECLAIMED.value: spec.get(Why.RECLAIMED.value) or NEVER,
-            Why.BORROWING.value: borrowing or NEVER,
+            QuotaPolicy.PRIORITY.value: spec.get(QuotaPolicy.PRIORITY.value) or NEVER,
+            QuotaPolicy.RECLAIMED.value: spec.get(QuotaPolicy.RECLAIMED.value) or NEVER,
+            QuotaPolicy.BORROWING.value: borrowing or NEVER,
         }
 
     def victims(self) -> list[QuotaVictim]:
@@ -163,7 +163,7 @@ class QuotaPreemption:
         level, reclaims = _lowest_that_fits(queue, of, amount)
         if amount <= queue.available(of)[0]:
             return _Mode.FIT, level
-        borrows = policies[Why.BORROWING.value] != NEVER
+        borrows = policies[QuotaPolicy.BORROWING.value] != NEVER
         if nominal_quota(queue.document, of) < amount and not reclaims and not borrows:
             return _Mode.NO_FIT, level
         found = self._targets({of: amount}, {of})
@@ -184,7 +184,7 @@ class QuotaPreemption:
         own, hierarchy, others = self._candidates(assigned, needed)
         in_order = [each for part in (hierarchy, others, own) for each in _in_order(part)]
         candidates = sorted(in_order, key=lambda each: not each.evicted)
-        forbidden = self.policies[Why.BORROWING.value] == NEVER
+        forbidden = self.policies[QuotaPolicy.BORROWING.value] == NEVER
         under = all(self.queue.usage(of) < nominal_quota(self.queue.document, of) for of in needed)
         if not (hierarchy or others) or (forbidden and not under):
             attempts = [True]
@@ -255,22 +255,22 @@ class QuotaPreemption:
         """The candidates in the ClusterQueue; those whose quota is this one's by the tree; and all others."""
         queue, policies = self.queue, self.policies
         own: list[_Admitted] = []
-        if policies[Why.PRIORITY.value] != NEVER:
-            own = list(self._of_queue(queue, needed, policies[Why.PRIORITY.value]))
+        if policies[QuotaPolicy.PRIORITY.value] != NEVER:
+            own = list(self._of_queue(queue, needed, policies[QuotaPolicy.PRIORITY.value]))
         hierarchy: list[_Admitted] = []
         others: list[_Admitted] = []
-        if policies[Why.RECLAIMED.value] == NEVER:
+        if policies[QuotaPolicy.RECLAIMED.value] == NEVER:
             return own, hierarchy, others
         advantage, left = _fit_in_quota(queue, assigned)
         done: QuotaNode | None = None
         for root in _path(queue):
             found = hierarchy if advantage else others
             for node in self._borrowers(root, done, needed):
-                for each in self._of_queue(node, needed, policies[Why.RECLAIMED.value]):
-                    each.below, each.why = root, Why.RECLAIMED
+                for each in self._of_queue(node, needed, policies[QuotaPolicy.RECLAIMED.value]):
+                    each.below, each.why = root, QuotaPolicy.RECLAIMED
                     each.unless_borrowing = not advantage and not self._while_borrowing(each)
                     if not advantage and not each.unless_borrowing:
-                        each.why = Why.BORROWING
+                        each.why = QuotaPolicy.BORROWING
                     found.append(each)
             fits, left = _fit_in_quota(root, left)
             advantage |= fits
@@ -302,7 +302,7 @@ class QuotaPreemption:
 
     def _while_borrowing(self, each: _Admitted) -> bool:
         settings = self._settings.get("borrowWithinCohort") or {}
-        if self.policies[Why.BORROWING.value] == NEVER or _priority(each.document) >= _priority(self.workload):
+        if self.policies[QuotaPolicy.BORROWING.value] == NEVER or _priority(each.document) >= _priority(self.workload):
             return False
         most = settings.get("maxPriorityThreshold")
         return most is None or _priority(each.document) <= int(most)
