@@ -185,6 +185,24 @@ class FirstOfEqual(random.Random):
         return 0
 
 
+class LastRefusals(TimelineObserver):
+    """Notes of each pod that is bound how many pods were gone when it was refused last."""
+
+    def __init__(self):
+        self.number = 0
+        self.refused = {}
+        self.lines = []
+
+    def attempted(self, plan):
+        self.refused.update({refusal.pod.uid: self.number for refusal in plan.refused})
+
+    def gone(self, pod, life):
+        self.number += 1
+
+    def bound(self, pod, life):
+        self.lines.append((pod.name, self.refused.get(pod.uid)))
+
+
 class AttemptsAll(Rehearsal):
     """A rehearsal in which nothing is known before an attempt."""
 
@@ -219,8 +237,13 @@ def test_decisions_that_are_known_are_those_of_attempts(seed):
         world = world_of(*pods, nodes=("a", "b", "c"))
         world.rng.__class__ = FirstOfEqual
         ends = Ends(**seconds)
-        rehearsal = kind(world, BEGIN, [ends], FIFO)
+        refusals = LastRefusals()
+        rehearsal = kind(world, BEGIN, [ends, refusals], FIFO)
         rehearsal.run([TheWorldGoesOn()], 1e6)
-        results.append(ends.lines)
+        results.append((ends.lines, refusals.lines))
         assert (rehearsal.known > 0) == (kind is CountsKnown)
-    assert results[0] == results[1]
+    (lines, refusals), (expected, attempted) = results
+    assert lines == expected
+    assert [name for name, _ in refusals] == [name for name, _ in attempted]
+    # the one that is asked about need not be the one that would be attempted of equal ones: it is refused later, then
+    assert all(known == last or known > last for (_, known), (_, last) in zip(refusals, attempted, strict=True))

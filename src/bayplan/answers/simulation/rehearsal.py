@@ -41,8 +41,8 @@ class Rehearsal(Timeline):
     """
 
     _failed: Counter[str]
-    _known: int = 0
-    """The attempts with known decisions whose time has not passed yet."""
+    _known: list[Plan]
+    """What is known of attempts that would come next: observers learn first of the event that they follow."""
     _unknown: str = ""
     """The uid of the pod about which it was found last that only an attempt tells."""
 
@@ -51,6 +51,7 @@ class Rehearsal(Timeline):
         world = self.world
         mark = world.mark()
         self._failed = Counter()
+        self._known = []
         try:
             super().run(happenings, until)
         finally:
@@ -95,8 +96,7 @@ class Rehearsal(Timeline):
             self._unknown = pod.uid
             return True
         self.attempts += 1
-        self._known += 1
-        self.attempted(Plan.of(Unit(pod), known))
+        self._known.append(Plan.of(Unit(pod), known))
         return False
 
     def _attempt(self, queued: QueuedPod) -> None:
@@ -128,9 +128,10 @@ class Rehearsal(Timeline):
     def _settle(self) -> None:
         """Let bindings and evictions go on. The attempts with known decisions take their time, too."""
         super()._settle()
-        if self._known:
-            self._go_to(self.now + self._known * self.behaviour.attempt_seconds)
-            self._known = 0
+        known, self._known = self._known, []
+        for plan in known:
+            self.attempted(plan)
+            self._go_to(self.now + self.behaviour.attempt_seconds)
 
     def attempted(self, plan: Plan) -> None:
         """Tell the observers, and count failures."""
