@@ -66,6 +66,7 @@ OUTPUTS = (
     "metrics.py",
     "end_to_end.py",
     "gangs.py --cases anywhere one-zone priorities",
+    "gangs.py --cases preempting",
     "worst_pods.py",
     "worst_pods.py --claims",
 )

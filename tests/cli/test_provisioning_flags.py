@@ -14,11 +14,6 @@ IMAGE = ("--image", "registry.example/bayplan:1")
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        (
-            run,
-            ("--record", "x", "--record-redact", "--provisioning-requests"),
-            "--record-redact can't redact provisioning requests",
-        ),
         (run, ("--provisioning-class", "a.b"), "use --provisioning-requests, too"),
         (run, ("--provisioning-requests", "--provisioning-class", "A B"), "is not the name of a class such as"),
         (provision, ("--provisioning-class", ""), "is not the name of a class such as"),
@@ -30,7 +25,7 @@ IMAGE = ("--image", "registry.example/bayplan:1")
         ),
         (manifests, (*IMAGE, "--provision", "--shadow"), "exclude each other"),
     ],
-    ids=range(7),
+    ids=range(6),
 )
 def test_what_can_not_be_meant_is_one_line(command, arguments, message):
     result = CliRunner().invoke(command, arguments)

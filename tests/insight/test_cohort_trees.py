@@ -9,6 +9,10 @@ from bayplan.answers.insight.questions.quotas_of_kueue import quota_tree
 
 CPU = ("default", "cpu")
 ASKED = "clusterqueue all, flavor default: 8 cpu requested, 2 of the quota of 2 free"
+NOBODY = (
+    "Kueue preempts nobody for it: clusterqueue all has withinClusterQueue: Never, reclaimWithinCohort: Never, "
+    "borrowWithinCohort: Never"
+)
 OTHERS = "in its cohort, greedy borrows 2; not lent: 5 of clusterqueue theirs"
 
 
@@ -64,6 +68,7 @@ def test_what_others_do_not_lend_and_who_borrows_in_another_branch_is_named(vers
         cohort("web", version, "company"),
     ) == [
         f"{ASKED} and 2 to borrow in cohort ml: 4 more needed; {OTHERS}",
+        NOBODY,
     ]
 
 

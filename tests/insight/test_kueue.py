@@ -122,6 +122,10 @@ def test_the_quota_that_lacks_is_named_with_who_borrows_and_the_place_in_the_que
             "clusterqueue all, flavor default: 2 cpu requested, 500m of the quota of 4 free: 1500m more needed; in its "
             "cohort, theirs borrows 500m"
         ),
+        (
+            "Kueue preempts nobody for it: clusterqueue all has withinClusterQueue: Never, reclaimWithinCohort: Never, "
+            "borrowWithinCohort: Never"
+        ),
         f"workload team/job-one is number 3 of 3 that wait in clusterqueue all; before it: {BEFORE}",
         "Kueue says of workload team/job-one: couldn't assign flavors to pod set main",
         PLACED,

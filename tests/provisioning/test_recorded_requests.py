@@ -3,12 +3,14 @@
 import asyncio
 import random
 
+import msgspec
 import pytest
 from answering import answering
 from click.testing import CliRunner
 from test_claims import CLAIMS, add_class, add_devices
 
 from bayplan.answers.replay.moments import decisions_of, snapshot_at_end
+from bayplan.answers.replay.redaction import RecordingRedactor
 from bayplan.answers.replay.replay import Replay
 from bayplan.core.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.core.config import default_profile
@@ -59,11 +61,15 @@ async def _live(here):
 
 @pytest.fixture
 async def recording(tmp_path):
-    recorder = DecisionRecorder(tmp_path / "run", SETTING, asyncio.get_running_loop(), OFTEN)
+    return await _recorded(tmp_path / "run")
+
+
+async def _recorded(folder, redaction=None):
+    recorder = DecisionRecorder(folder, SETTING, asyncio.get_running_loop(), OFTEN, redaction)
     async with answering(recorder=recorder) as here:
         await _live(here)
     recorder.close()
-    return Recording.open(tmp_path / "run")
+    return Recording.open(folder)
 
 
 async def test_every_decision_about_requests_is_made_again_from_each_segment(recording):
@@ -116,3 +122,18 @@ async def test_the_command_says_how_a_request_was_decided(recording):
     assert shown.output.endswith("provisioningrequest default/train: all of its pods had room\n")
     shown = CliRunner().invoke(main, ["replay", source])
     assert (shown.exit_code, "all are the same" in shown.output) == (0, True), shown.output
+
+
+async def test_a_redacted_recording_names_nothing_and_is_replayed(tmp_path):
+    recording = await _recorded(tmp_path / "run", RecordingRedactor(b"k" * 32))
+    entries = list(recording.entries())
+    written = b"".join(map(msgspec.msgpack.encode, entries))
+    for name in (b"train", b"early", b"missing", b"absent", b"urgent", CHECK_CAPACITY.encode()):
+        assert name not in written, name
+    assert any(isinstance(each, RequestDue) for each in entries)
+    assert sum(bool(each.requests) for each in entries if isinstance(each, Checkpoint)) > 5
+    assert any("~" in pod.key for each in decisions_of(recording) for pod in each.pods if pod.node)
+    assert not [line for line in recording.manifest.left_out if "request" in line or "template" in line]
+    for segment in range(recording.segments):
+        replayed = Replay(recording, build).run(segment=segment)
+        assert (replayed.problem, replayed.difference, replayed.complete) == ("", None, True), segment

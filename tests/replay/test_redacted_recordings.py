@@ -75,6 +75,20 @@ POD = marked(
 NODE = marked("node", spec={"providerID": MARK, "taints": [{"key": MARK, "value": MARK, "effect": "NoSchedule"}]})
 POD_KEY, NODE_NAME, UID = f"{MARK}-shop/{MARK}-pod", f"{MARK}-node", f"{MARK}-uid"
 
+DESK = msgspec.msgpack.encode(
+    [
+        [
+            [
+                POD_KEY, "asked", {f"{UID}~0-0": [POD, "default-scheduler", [("ResourceClaim", POD)]]},
+                {f"{UID}~0-0": NODE_NAME}, [f"{UID}~0-0"], {UID: f"{UID}~0-0"}, {UID: f"{UID}~0-0"}, 0, None, None,
+                [POD_KEY], POD_KEY, False, True, MARK, False,
+            ]
+        ],
+        [POD_KEY],
+    ]
+)  # fmt: skip
+"""The provisioning requests of a checkpoint."""
+
 MARKED: list[AnyEntry] = [
     entries.Changed([1.0], "Pod", POD_KEY, POD),
     entries.Changed([], "Node", NODE_NAME, NODE),
@@ -128,6 +142,7 @@ MARKED: list[AnyEntry] = [
         ((1, UID),),
         (3, (0,) * 625, None),
         0,
+        DESK,
     ),
     entries.Changed([], "Pod", POD_KEY, None),
     entries.RecordingEnded([]),
@@ -227,7 +242,7 @@ def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
     assert recording.manifest.redacted
     assert recording.manifest.left_out == [f"objects of the kind {WIDGETS}"]
     assert recording.manifest.setting.plugins == (RecordedPlugin("policy.py:only", ("only",), "0"),)
-    assert len(list(recording.entries())) == len(MARKED) - 4  # the changes of widgets, and what is about requests
+    assert len(list(recording.entries())) == len(MARKED) - 2  # the changes of widgets
 
 
 def test_equal_names_stay_equal_also_in_the_next_run():

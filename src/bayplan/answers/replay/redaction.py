@@ -17,6 +17,7 @@ from bayplan.answers.history.redacting import Redactor, key_of
 from bayplan.answers.replay.redacted_configuration import redacted_configuration
 from bayplan.core.api.kinds import POD, Kind, kind_of
 from bayplan.core.api.objects import encode
+from bayplan.running.provisioning.checkpoints import DeskNames, renamed
 from bayplan.running.recording.entries import (
     Activated,
     Answered,
@@ -59,16 +60,16 @@ class RecordingRedactor:
         self._objects = Redactor(key)
         self._names = self._objects.names
         self._kinds: dict[str, Kind] = {}
+        self._desk_names = DeskNames(self._uid, self._node, self._key, self._own, without_text)
 
     def setting(self, setting: Setting) -> Setting:
         """The setting without addresses, folders, and the arguments of plugins of the user's."""
         configuration, without_arguments = redacted_configuration(setting.configuration, self._names)
         for name in without_arguments:
             self._leave_out(f"the arguments of plugin {name}")
-        if setting.answers:
-            self._leave_out("provisioning requests")
         plugins = tuple(map(_plugin, setting.plugins))
-        return replace(setting, configuration=configuration, plugins=plugins, cluster="", answers=())
+        answers = tuple(self._names.new("provisioningclass", name) for name in setting.answers)
+        return replace(setting, configuration=configuration, plugins=plugins, cluster="", answers=answers)
 
     def entries(self, entries: Iterable[RecordedEntry]) -> list[RecordedEntry]:
         """The entries with new names. Changes of kinds whose fields aren't known are left out."""
@@ -109,10 +110,10 @@ class RecordingRedactor:
                 return self._checkpoint(entry)
             case Evicted():
                 return replace(entry, preemptor=self._uid(entry.preemptor), victims=self._uids(entry.victims))
-            case GaveWay() | Began() | RecordingEnded():
+            case GaveWay() | Began() | RecordingEnded() | RequestsOpened():
                 return entry
-            case RequestsOpened() | RequestDue():
-                return None
+            case RequestDue():
+                return replace(entry, key=self._key("provisioningrequest", entry.key))
             case _:
                 assert_never(entry)
 
@@ -166,7 +167,7 @@ class RecordingRedactor:
             ),
             nominated=tuple((self._pod(key), self._uid(uid), self._node(node)) for key, uid, node in entry.nominated),
             binding=tuple((task, self._uid(uid)) for task, uid in entry.binding),
-            requests=b"",
+            requests=renamed(entry.requests, self._desk_names),
         )
 
     def _recorded_object(self, each: RecordedObject) -> RecordedObject | None:
@@ -210,6 +211,17 @@ class RecordingRedactor:
 
     def _node(self, name: str) -> str:
         return self._names.new("node", name)
+
+    def _key(self, domain: str, key: str) -> str:
+        """`namespace/name`, with the new names."""
+        namespace, slash, name = key.rpartition("/")
+        return f"{self._names.new('namespace', namespace)}{slash}{self._names.new(domain, name)}"
+
+    def _own(self, kind: str, raw: bytes) -> bytes:
+        """The new JSON of an object that only the desk has."""
+        found = self._raw(kind, key_of(msgspec.json.decode(raw)), raw)
+        assert found is not None, f"there are no rules for {kind}"
+        return found[1]
 
     def _pod(self, key: str) -> str:
         return self._objects.key(POD, key) or ""

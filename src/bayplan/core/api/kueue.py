@@ -14,6 +14,8 @@ ADMISSION_GATE = f"{GROUP}/admission"
 """The scheduling gate of pods that wait for Kueue."""
 WORKLOAD_ANNOTATION = f"{GROUP}/workload"
 QUEUE_LABEL = f"{GROUP}/queue-name"
+PRIORITY_BOOST = f"{GROUP}/priority-boost"
+"""An annotation of Workloads: what is added to the priority."""
 VERSIONS = ("v1beta2", "v1beta1")
 """The versions that are read, the newest one first."""
 

@@ -73,8 +73,6 @@ def run(
     """
     if record is None and (record_redact or record_keep is not None):
         raise click.UsageError("--record-keep and --record-redact say how to record: use them with --record")
-    if record_redact and provisioning_requests:
-        raise click.UsageError("--record-redact can't redact provisioning requests: leave one of the two out")
     if provisioning_classes and not provisioning_requests:
         raise click.UsageError("--provisioning-class says which requests to answer: use --provisioning-requests, too")
     requests = provisioning_of(provisioning_classes) if provisioning_requests else None

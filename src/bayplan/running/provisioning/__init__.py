@@ -9,5 +9,5 @@ to the request's conditions instead (`ports.py`, `plugin.py`).
 knows which events may help, `conditions.py` writes the answers. Everything here belongs to the scheduler's event loop.
 The places are in the status of the request, so that a restart and another leader hold the same room.
 
-Other packages use `desk`, `options`.
+Other packages use `checkpoints`, `desk`, `options`.
 """

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import Pod
+from msgspec.structs import replace
 
-from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM
+from bayplan.core.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_TEMPLATE, RESOURCE_CLAIM
 from bayplan.core.api.objects import UndecodableObject, decode, encode
-from bayplan.core.api.provisioning import ProvisioningRequest
+from bayplan.core.api.provisioning import KIND, ProvisioningRequest
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.running.provisioning.bookings import Booking, BookingStage
 
@@ -85,6 +87,49 @@ def _noted(booking: Booking) -> Callable[[], _RecordedBooking]:
         return _RecordedPlace(encode(pod.object), pod.scheduler_name, own)
 
     return lambda: _RecordedBooking(key, stage, {uid: place(uid, pod) for uid, pod in pods.items()}, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class DeskNames:
+    """What replaces the names in a recorded desk.
+
+    `key`: maps a domain, such as "podgroup", and `namespace/name` to another one. `raw`: maps the name of a kind and
+    the JSON of an object. `message`: maps a text for people.
+    """
+
+    uid: Callable[[str], str]
+    node: Callable[[str], str]
+    key: Callable[[str, str], str]
+    raw: Callable[[str, bytes], bytes]
+    message: Callable[[str], str]
+
+
+def renamed(data: bytes, names: DeskNames) -> bytes:
+    """Replace the names in what `recorded` has encoded. Raises msgspec.MsgspecError."""
+    if not data:
+        return data
+    desk, uid = msgspec.msgpack.decode(data, type=RecordedDesk), names.uid
+
+    def place(each: _RecordedPlace) -> _RecordedPlace:
+        claims = [(kind, names.raw(kind, raw)) for kind, raw in each.claims]
+        return _RecordedPlace(names.raw(POD.kind, each.raw), each.scheduler, claims)
+
+    def booking(each: _RecordedBooking) -> _RecordedBooking:
+        return replace(
+            each,
+            key=names.key(KIND.lower(), each.key),
+            pods={uid(own): place(pod) for own, pod in each.pods.items()},
+            places={uid(own): names.node(node) for own, node in each.places.items()},
+            held=sorted(map(uid, each.held)),
+            consumers={uid(pod): uid(own) for pod, own in each.consumers.items()},
+            lent={uid(pod): uid(own) for pod, own in each.lent.items()},
+            waits_for=sorted(names.key(POD_TEMPLATE.kind.lower(), key) for key in each.waits_for),
+            pod_group=names.key("podgroup", each.pod_group),
+            message=names.message(each.message),
+        )
+
+    later = [names.key(KIND.lower(), key) for key in desk.later]
+    return msgspec.msgpack.encode(RecordedDesk([booking(each) for each in desk.bookings], later))
 
 
 def restored(

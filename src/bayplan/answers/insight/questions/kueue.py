@@ -7,7 +7,7 @@ is reserved, in the status of each ClusterQueue, and shares. Kueue's own decisio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from lightkube.models.core_v1 import Pod
@@ -21,6 +21,7 @@ from bayplan.answers.insight.questions.kueue_objects import (
     is_true,
     name_of,
 )
+from bayplan.answers.insight.questions.preemption_of_kueue import NEVER, QuotaPreemption
 from bayplan.answers.insight.questions.quotas_of_kueue import CohortCycleError, Document, Lack, QuotaNode, lacks
 from bayplan.answers.simulation.owners import references_in
 from bayplan.answers.snapshots import Snapshot
@@ -145,7 +146,7 @@ def why_workload(objects: KueueObjects, workload: Document) -> Iterator[str]:
     queue = objects.cluster_queue_of(namespace, spec.get("queueName") or "")
     if queue is not None:
         if not problems:
-            yield from _quota_problems(objects, queue["metadata"]["name"], requested(spec))
+            yield from _quota_problems(objects, queue["metadata"]["name"], workload)
         if objects.waits_in(workload):
             yield _place_text(objects, workload, queue["metadata"]["name"])
     said = (conditions_of(workload).get("QuotaReserved") or {}).get("message")
@@ -173,15 +174,36 @@ def queue_problems(objects: KueueObjects, namespace: str, name: str) -> Iterator
             yield f"clusterqueue {wanted} is not active: {condition.get('message') or condition.get('reason')}"
 
 
-def _quota_problems(objects: KueueObjects, queue: str, wanted: Mapping[str, int]) -> Iterator[str]:
+def _quota_problems(objects: KueueObjects, queue: str, workload: Document) -> Iterator[str]:
+    wanted = requested(workload.get("spec") or {})
     try:
         node = objects.quota_tree(queue)
     except CohortCycleError as error:
         yield f"Kueue admits nothing in clusterqueue {queue}: {error}"
         return
-    if node is not None:
-        yield from map(lack_text, lacks(node, wanted))
-        yield from _fair_sharing(objects, node)
+    if node is None:
+        return
+    found = list(lacks(node, wanted))
+    yield from map(lack_text, found)
+    if found:
+        yield from _preemption(QuotaPreemption(objects, node, workload, wanted), found)
+    yield from _fair_sharing(objects, node)
+
+
+def _preemption(preemption: QuotaPreemption, found: Iterable[Lack]) -> Iterator[str]:
+    """Whom Kueue preempts for a workload that lacks so much, or why nobody."""
+    policies, queue = preemption.policies, preemption.queue
+    said = [f"{name}: {policy}" for name, policy in policies.items()]
+    if set(policies.values()) == {NEVER}:
+        if any(lack.borrowers for lack in found):
+            yield f"Kueue preempts nobody for it: {queue} has {', '.join(said)}"
+    elif queue.parent is not None and any(_share_of(node) is not None for node in queue.root().all()):
+        yield "whom Kueue would preempt for it by fair sharing is not computed"
+    elif victims := preemption.victims():
+        named = [f"workload {each.workload} of clusterqueue {each.queue} ({each.why.value})" for each in victims]
+        yield f"when it has its turn, Kueue preempts {listed(named, _SHOWN)} for it"
+    else:
+        yield f"Kueue preempts nobody for it: those that {queue} may preempt hold too little ({', '.join(said)})"
 
 
 def _fair_sharing(objects: KueueObjects, queue: QuotaNode) -> Iterator[str]:

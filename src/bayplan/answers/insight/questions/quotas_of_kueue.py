@@ -82,7 +82,7 @@ class QuotaNode:
     def subtree(self, of: FlavorResource) -> int:
         """The quota of the node and what its children lend."""
         lent = sum(child.subtree(of) - child.kept(of) for child in self.children)
-        return amount_of(_quota(self.document, of).get("nominalQuota")) + lent
+        return nominal_quota(self.document, of) + lent
 
     def kept(self, of: FlavorResource) -> int:
         """What the node doesn't lend."""
@@ -107,6 +107,19 @@ class QuotaNode:
             if most < above:
                 above, limited_by = most, str(self)
         return max(0, kept - usage) + above, limited_by
+
+    def potential(self, of: FlavorResource) -> int:
+        """How much the node could have if nothing were used."""
+        subtree = self.subtree(of)
+        if self.parent is None:
+            return subtree
+        most = self.kept(of) + self.parent.potential(of)
+        limit = _quota(self.document, of).get("borrowingLimit")
+        return most if limit is None else min(most, subtree + amount_of(limit))
+
+    def kept_free(self, of: FlavorResource) -> int:
+        """What is left of what the node doesn't lend."""
+        return max(0, self.kept(of) - self.usage(of))
 
     def root(self) -> QuotaNode:
         """The root of the tree."""
@@ -233,7 +246,7 @@ def usage_of(admission: Document) -> Counter[FlavorResource]:
 
 
 def _lack(queue: QuotaNode, of: FlavorResource, requested: int) -> Lack:
-    nominal = amount_of(_quota(queue.document, of).get("nominalQuota"))
+    nominal = nominal_quota(queue.document, of)
     available, limit = queue.available(of)
     free = max(0, min(nominal - queue.usage(of), available))
     others = [each for each in queue.root().all() if each is not queue]
@@ -251,6 +264,11 @@ def _lack(queue: QuotaNode, of: FlavorResource, requested: int) -> Lack:
         limit,
         tuple(each for each in keepers if each[1] > 0),
     )
+
+
+def nominal_quota(document: Document, of: FlavorResource) -> int:
+    """The quota that a ClusterQueue or a cohort has by itself."""
+    return amount_of(_quota(document, of).get("nominalQuota"))
 
 
 def _quota(document: Document, of: FlavorResource) -> Document:

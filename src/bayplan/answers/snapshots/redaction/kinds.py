@@ -21,8 +21,10 @@ from bayplan.answers.snapshots.redaction.pods import (
     POD_STATUS,
     TEMPLATE,
 )
+from bayplan.answers.snapshots.redaction.provisioning_requests import PROVISIONING_REQUEST_FIELDS
 from bayplan.answers.snapshots.redaction.rules import (
     CONDITIONS,
+    KUEUE_POLICY,
     NODE_SELECTOR,
     SELECTOR,
     amounts,
@@ -254,6 +256,12 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
             cohortName=name("cohort"),
             resourceGroups=_QUOTAS,
             fairSharing=fields("weight"),
+            preemption=fields(
+                withinClusterQueue=KUEUE_POLICY,
+                reclaimWithinCohort=KUEUE_POLICY,
+                borrowWithinCohort=fields("maxPriorityThreshold", policy=KUEUE_POLICY),
+            ),
+            flavorFungibility=fields(whenCanBorrow=KUEUE_POLICY, whenCanPreempt=KUEUE_POLICY, preference=KUEUE_POLICY),
         ),
         status=fields(
             flavorsReservation=each(
@@ -279,15 +287,6 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         "admissioncheck", "AdmissionCheck", status=fields(conditions=CONDITIONS)
     ),
     ("", "podtemplates"): obj("podtemplate", template=TEMPLATE),
-    # Where room is held is in the pods of the snapshot.
-    ("autoscaling.x-k8s.io", "provisioningrequests"): custom(
-        "provisioningrequest",
-        "ProvisioningRequest",
-        spec=fields(
-            provisioningClassName=name("provisioningclass"),
-            podSets=each(fields("count", podTemplateRef=fields(name=name("podtemplate")))),
-        ),
-        status=fields(conditions=CONDITIONS),
-    ),
+    ("autoscaling.x-k8s.io", "provisioningrequests"): PROVISIONING_REQUEST_FIELDS,
 }
 """(group, plural) -> the rule for its objects"""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
+from bayplan.core.api.provisioning import MARK
+
 Rule = Callable[[Any, "Names"], Any]
 """Returns what replaces a value; None leaves the field out."""
 
@@ -33,6 +35,8 @@ _KEPT = {
     "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
     "priorityclass": frozenset({"system-cluster-critical", "system-node-critical"}),
 }
+_PLACE = re.compile(r"[0-9]+-[0-9]+")
+_OWNERS_OF_PLACES = {"pod": "provisioningrequest"}
 _ZONES = re.compile(r".*/(zone|region)")
 _DOMAINS = {
     "kubernetes.io/hostname": "node",
@@ -72,7 +76,13 @@ class Names:
         self._new = {domain: _numbered(domain, names) for domain, names in self._seen.items()}
 
     def new(self, domain: str, name: str) -> str:
-        """The new name in place of a name; itself if it is empty or public."""
+        """The new name in place of a name; itself if it is empty or public.
+
+        That of a place of a provisioning request has the new name or uid of its request, and its numbers.
+        """
+        owner, mark, place = name.partition(MARK)
+        if mark and _PLACE.fullmatch(place):
+            return f"{self.new(_OWNERS_OF_PLACES.get(domain, domain), owner)}{mark}{place}"
         return name if not name or name in _KEPT.get(domain, ()) else self._replaced(domain, name)
 
     def _replaced(self, domain: str, name: str) -> str:

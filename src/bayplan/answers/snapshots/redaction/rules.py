@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from bayplan.answers.snapshots.redaction.names import Names, Rule
-from bayplan.core.api import volumes
+from bayplan.core.api import kueue, provisioning, volumes
 from bayplan.core.api.durations import EXPECTED_DURATION
 from bayplan.core.api.kinds import KINDS
 from bayplan.core.api.type_table import table
@@ -115,6 +115,13 @@ def words(*known: str) -> Rule:
     return lambda value, _: value if isinstance(value, str) and value in known else None
 
 
+KUEUE_POLICY = words(
+    *("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"),
+    *("Borrow", "Preempt", "MayStopSearch", "TryNextFlavor", "BorrowingOverPreemption", "PreemptionOverBorrowing"),
+)
+"""A policy of a ClusterQueue about preemption, or about its flavors."""
+
+
 def name(domain: str) -> Rule:
     """A rule for names."""
     return lambda value, names: names.new(domain, value) if isinstance(value, str) else None
@@ -197,6 +204,9 @@ _CONDITIONS = {
     *("PodResizePending", "PodResizeInProgress", "Deferred", "Infeasible", "Error", "Unschedulable"),
     *("SchedulingGated", "SchedulerError", "PreemptionByScheduler", "PodGroupScheduled", "Scheduled"),
     *("KubeletReady", "KubeletNotReady", "NodeStatusUnknown"),
+    *(provisioning.ACCEPTED, provisioning.PROVISIONED, provisioning.FAILED),
+    *(provisioning.EXPIRED, provisioning.REVOKED),
+    *("QuotaReserved", "Admitted", "Finished", "Evicted", "Active", "PodsReadyTimeout", "AdmissionCheck"),
     *("PodGroupInitiallyScheduled", "CompositePodGroupInitiallyScheduled"),
 }
 CONDITIONS = each(
@@ -292,10 +302,12 @@ _ANNOTATIONS: Mapping[str, Rule] = {
     "volume.beta.kubernetes.io/storage-class": name("storageclass"),
     "storageclass.kubernetes.io/is-default-class": keep,
     EXTENDED_CLAIM: keep,
+    **dict.fromkeys(provisioning.CONSUMES, name("provisioningrequest")),
     "kubernetes.io/config.mirror": constant("mirror"),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": keep,
     "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority": _integer,
     "preemption-toleration.scheduling.x-k8s.io/toleration-seconds": _integer,
+    kueue.PRIORITY_BOOST: _integer,
 }
 """Annotations that decisions or questions depend on."""
 
