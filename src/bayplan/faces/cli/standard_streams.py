@@ -1,0 +1,46 @@
+"""How `bayplan` ends if its output can't be written, or after Ctrl-C: with one line, and a status that isn't an answer's.
+
+Commands just print. What each of them knows better, such as what to show after Ctrl-C, it does itself. Imports no slow
+modules.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+EXIT_UNWRITTEN = 2
+EXIT_INTERRUPTED = 130
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""How a write fails that is no fault of the program; a closed pipe is left to click."""
+
+
+@contextmanager
+def unwritable_output_reported() -> Iterator[None]:
+    """End the process with status 2 and one line if a disk is full. What goes to a closed stream (`>&-`) is dropped."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 # open until the end, as a stream
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        click.echo(f"bayplan: cannot write the output: {error.strerror}", err=True)
+        if sys.stdout is sys.__stdout__:  # what is left in its buffer can't be written at the end, either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(EXIT_UNWRITTEN) from None
+
+
+@contextmanager
+def interruption_reported() -> Iterator[None]:
+    """End the process with status 130 after Ctrl-C: 1 is an answer of some commands."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        raise SystemExit(EXIT_INTERRUPTED) from None
