@@ -346,8 +346,8 @@ def test_the_command_takes_run_times_from_a_history(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected a pod, a workload such as job/train, -f or --all-pending"),
-        (["new", "--all-pending"], "expected a pod, a workload such as job/train, -f or --all-pending"),
+        ([], "expected one of a pod, a workload such as job/train, -f and --all-pending"),
+        (["new", "--all-pending"], "expected one of a pod, a workload such as job/train, -f and --all-pending"),
         (["new", "--durations", "absent.yaml"], "absent.yaml: No such file or directory"),
         (["new", "--models", "m.yaml"], "autoscaler.preset is 'x'"),
         (["new", "--history", "absent"], "absent"),

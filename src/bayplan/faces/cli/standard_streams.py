@@ -1,6 +1,6 @@
-"""How `bayplan` ends if its output can't be written, or after Ctrl-C: with one line, and a status that isn't an answer's.
+"""How `bayplan` ends after Ctrl-C, or if its output can't be written: with one line, and a status that is no answer.
 
-Commands just print. What each of them knows better, such as what to show after Ctrl-C, it does itself. Imports no slow
+Commands just print, and do themselves what they know better, such as what to show after Ctrl-C. Imports no slow
 modules.
 """
 
@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -23,16 +24,17 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 @contextmanager
 def unwritable_output_reported() -> Iterator[None]:
     """End the process with status 2 and one line if a disk is full. What goes to a closed stream (`>&-`) is dropped."""
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 # open until the end, as a stream
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    nowhere = Path(os.devnull)
+    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
     try:
         yield
     except OSError as error:
         if error.errno not in _FULL or error.filename is not None:
             raise
         click.echo(f"bayplan: cannot write the output: {error.strerror}", err=True)
-        if sys.stdout is sys.__stdout__:  # what is left in its buffer can't be written at the end, either
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if (stdout := sys.__stdout__) is not None:  # what is left in its buffer can't be written at the end, either
+            os.dup2(os.open(nowhere, os.O_WRONLY), stdout.fileno())
         raise SystemExit(EXIT_UNWRITTEN) from None
 
 

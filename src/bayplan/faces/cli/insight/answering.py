@@ -66,12 +66,12 @@ def answer(
     except insight.QuestionError as error:
         fail(str(error))
     warn(answering.problems)
+    show(found, asked.output)
     for output, file in saved:
         try:
             file_replacement.replace_text(file, f"{_form(found, output)}\n")
         except OSError as error:
             fail(f"--save {output}={file}: {error.strerror or error}")
-    show(found, asked.output)
     if found.interrupted:
         raise SystemExit(EXIT_INTERRUPTED)
     if not found.passes:

@@ -73,7 +73,7 @@ class SourceOptions:
                     self.kubeconfig, self.context, kinds=kinds, feeds=feeds, progress=progress
                 )
         if self.path is not None and not len(snapshot):
-            fail(f"there are no objects in {what}")
+            fail(f"there are no objects in {what} that decisions depend on: {_EXPECTED}")
         warn(map(str, snapshot.gaps))
         warn(f"{problem}; the object is left out" for problem in snapshot.problems)
         return snapshot
@@ -186,6 +186,9 @@ def _shown(forms: Sequence[str] = ()) -> Sequence[Callable[[Command], Command]]:
         "-o", "--output", type=formats, default="table", show_default=True, help="Format of the answer."
     )
     return (*_SHOWN, output)
+
+
+_EXPECTED = "expected what `kubectl get nodes,pods --all-namespaces -o json` prints, or a snapshot"
 
 
 def source_options(command: Command) -> Command:
