@@ -386,3 +386,11 @@ def test_a_job_with_more_completions_than_parallelism_keeps_its_room():
     assert found.when("default/new", sooner="no").start.p50 == 1200.0  # it waited before the job's next pod came
     later = one_node(job, first, pod("small", 1, on="a")).when(objects=[new_pod("later", "4")], sooner="no")
     assert later.start.p50 is None
+
+
+def test_few_notes_are_shown_of_many():
+    durations = {f"job default/none-{number}": "5m" for number in range(1000)}
+    answer = one_node(OLD, NEW).when("default/new", foresight=Foresight(durations=durations))
+
+    assert len(answer.notes) >= 1000
+    assert answer.text().count("note: ") == 21

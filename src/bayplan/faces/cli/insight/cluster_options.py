@@ -283,7 +283,8 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
                     policy = moment.policy(needed=decides and not (all(files) or references or names))
                     snapshot = moment.read()
             recorded = () if policy is None else policy.plugins
-            schedulers = [read_scheduler(file, references, names, chosen, recorded) for file in files]
+            read = {file: read_scheduler(file, references, names, chosen, recorded) for file in files}
+            schedulers = [read[file] for file in files]  # given twice, a file is one configuration
             labels = _selector(selector)
             if policy is not None:
                 known = (policy.configuration, policy.plugins)
