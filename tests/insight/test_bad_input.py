@@ -201,6 +201,7 @@ FLAGS = {
         "2,000,000,000 new pods in one question; the limit of pods is 50,000",
     ),
     "two readers of standard input": (["fit", "-f", "-", "--from", "-"], "only one of them can read standard input"),
+    "an address": (["fit", "-f", "https://example.com/a.yaml"], "https://example.com/a.yaml: addresses aren't read: "),
     "many runs": (["when", "web", "--runs", f"{10**12}"], "runs: expected at most 1,000, not 1,000,000,000,000"),
     "two questions": (["when", "web", "--all-pending"], "expected one of a pod, a workload such as job/train, -f and"),
     "one file for two formats": (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -394,3 +395,10 @@ def test_few_notes_are_shown_of_many():
 
     assert len(answer.notes) >= 1000
     assert answer.text().count("note: ") == 21
+
+
+def test_a_pod_that_ends_because_it_is_preempted_is_said_to_be_evicted():
+    found = one_node(pod("old", 3, on="a", age=600), pod("urgent", 2, priority=10)).when("default/urgent", sooner="no")
+
+    assert [(each.pod, each.source) for each in found.waits] == [("default/old", "")]
+    assert re.search(r"default/old +100% +evicted\n", found.text())

@@ -145,7 +145,7 @@ class When(Answer):
             title = ("WAITS FOR THE END OF", "RUNS", "KNOWN BY")
             parts += [
                 Text(),
-                table(title, self.waits, lambda each: (each.pod, f"{each.share:.0%}", each.source or "-"), limit),
+                table(title, self.waits, lambda each: (each.pod, f"{each.share:.0%}", each.source or "evicted"), limit),
             ]
         if self.nodes:
             parts += [

@@ -86,6 +86,8 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
             if document is not None:
                 yield from manifest_files.objects_in(document, f"{_STANDARD_INPUT} (line {line})")
         return
+    if name.startswith(("http://", "https://")):
+        fail(f"{name}: addresses aren't read: pass a file, or - and the manifests on standard input")
     for path in manifest_files.files_in(Path(name)):
         try:
             yield from manifest_files.read_documents(path)
