@@ -226,13 +226,9 @@ def reading(path: Path, places: dict[str, Path]) -> Iterator[list[Any]]:
         yield ["simulate", *history, "--prices", path]
         yield ["sweep", path, "--to", out, "--jobs", 1]
         yield ["conformance", path]
-        yield ["check", path, "--from", cluster]
-        yield ["when", "p", "--from", cluster, "--models", path]
-        yield ["what-if", "--from", cluster, "--remove-node", "a", "--prices", path]
     if path.suffix in {".yaml", ".json", ".csv"}:
         yield ["when", "p", "--from", cluster, "--sooner", "no", "--durations", path]
         yield ["what-if", "--from", cluster, "--requests", path]
-        yield ["compare", *history, "--requests", path]
 
 
 @cases("name, content", FILES)
