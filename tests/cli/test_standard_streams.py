@@ -57,6 +57,21 @@ def test_closed_streams_change_nothing_else(folder, arguments, closed):
     assert bool(done.stdout) is (">&-" not in closed.replace("2>&-", ""))
 
 
+def test_what_cannot_be_encoded_is_escaped(folder, tmp_path):
+    (tmp_path / "models.json").write_text('{"half \\ud800 a character": 1}')
+    half = run(["when", "--all-pending", "--from", "cluster.yaml", "--durations", "models.json"], "")
+    ascii_only = subprocess.run(
+        [sys.executable, "-X", "utf8=0", "-m", "bayplan", "explain", "--help"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"},
+    )
+
+    assert (half.returncode, half.stderr) == (0, "")
+    assert "note: durations: half \\ud800 a character: " in half.stdout
+    assert (ascii_only.returncode, ascii_only.stderr) == (0, b"")
+
+
 def test_errors_of_other_files_are_not_called_errors_of_the_output(folder, monkeypatch):
     def fails(*_, **__):
         raise OSError(28, "No space left on device", "elsewhere")

@@ -15,7 +15,7 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from bayplan.foundations.bounded_files import UnusableFileError, read_whole
+from bayplan.foundations.bounded_files import UnusableFileError, is_dense, read_whole
 from bayplan.foundations.yaml_events import DeepYaml, UncommonYaml, values
 
 _SUGGESTION = ": pass JSON, which is read many times as fast"
@@ -98,6 +98,8 @@ def read_text(path: Path) -> str:
 
 def text_of(name: str, content: bytes) -> str:
     """The text of what may be a manifest. `name` is its file, for messages. Raises ManifestError."""
+    if is_dense(content):
+        raise ManifestError(f"{name} has a value for every few bytes: those of Kubernetes objects are longer")
     try:
         return in_utf_8(content).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
@@ -23,10 +24,15 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 @contextmanager
 def unwritable_output_reported() -> Iterator[None]:
-    """End the process with status 2 and one line if a disk is full. What goes to a closed stream (`>&-`) is dropped."""
+    """End the process with status 2 and one line if a disk is full. What goes to a closed stream (`>&-`) is dropped.
+
+    Characters that can't be encoded are written as escapes.
+    """
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
     sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
+    if isinstance(sys.stdout, TextIOWrapper):  # what a terminal can't show, or half a character of a file, is escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         yield
     except OSError as error:
