@@ -61,6 +61,14 @@ def test_without_a_configuration_plugins_run_at_all_their_points(prepared):
     assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["one", "two"]
 
 
+def test_added_plugins_are_the_users_and_those_that_profiles_enable_beside_the_in_tree_ones(prepared):
+    enabled = "{enabled: [{name: CapacityScheduling}, {name: two}, {name: NodeName, weight: 2}]}"
+    found = prepared(f"profiles: [{{plugins: {{multiPoint: {enabled}}}}}]", plugins=["policy.py"])
+
+    assert (found.problems, found.added) == ([], ["one", "two", "CapacityScheduling"])
+    assert prepared().added == []
+
+
 def test_with_a_configuration_plugins_run_where_it_enables_them(prepared):
     made = prepared("profiles: [{plugins: {filter: {enabled: [{name: two}]}}}]\n", plugins=["policy.py"])
     (profile,) = made.build_profiles(handle()).values()

@@ -32,6 +32,11 @@ COMMANDS = {
     "shrink": ["shrink"],
     "what-if": ["what-if", "--cordon", "a"],
     "balance": ["balance"],
+    "when": ["when", "--all-pending"],
+    "scale-up": ["scale-up"],
+    "usage": ["usage"],
+    "doctor": ["doctor"],
+    "upgrade-preview": ["upgrade-preview"],
     "diff": ["diff", "--config", "same.yaml"],
     "snapshot": ["snapshot", "saved"],
 }
@@ -43,6 +48,7 @@ SOURCES = {
     "newer snapshot": (["--from", "newer.bayplan"], "newer.bayplan is a snapshot of version 99"),
     "empty folder": (["--from", "empty"], "empty: no file in this directory ends in .yaml, .yml, .json"),
     "empty file": (["--from", "empty.json"], "there are no objects in empty.json"),
+    "nothing that matters": (["--from", "map.json"], "there are no objects in map.json that decisions depend on: "),
     "binary file": (["--from", "bytes"], "bytes: not a text file in UTF-8: line 1 has byte 0xff"),
     "YAML with a tab": (["--from", "tab.yaml"], "tab.yaml, document 1 (line 3): not valid YAML: found a tab character"),
     "no Kubernetes object": (["--from", "other.yaml"], "other.yaml, document 1 (line 1): apiVersion is missing"),
@@ -61,6 +67,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "text.bayplan").write_text("hello")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty.json").touch()
+    (tmp_path / "map.json").write_text(json.dumps(document("ConfigMap", "settings")))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "tab.yaml").write_text("apiVersion: v1\nkind: Pod\n\tmetadata: {}\n")
     (tmp_path / "other.yaml").write_text("services: {}\n")
@@ -194,6 +201,13 @@ FLAGS = {
         "2,000,000,000 new pods in one question; the limit of pods is 50,000",
     ),
     "two readers of standard input": (["fit", "-f", "-", "--from", "-"], "only one of them can read standard input"),
+    "an address": (["fit", "-f", "https://example.com/a.yaml"], "https://example.com/a.yaml: addresses aren't read: "),
+    "many runs": (["when", "web", "--runs", f"{10**12}"], "runs: expected at most 1,000, not 1,000,000,000,000"),
+    "two questions": (["when", "web", "--all-pending"], "expected one of a pod, a workload such as job/train, -f and"),
+    "one file for two formats": (
+        ["check", "more.json", "--save", "sarif=a", "--save", "junit=a"],
+        "--save: a file is named twice",
+    ),
     "no configuration": (["explain", "web", "--config", "tab.yaml"], "tab.yaml:3: a tab cannot start a value"),
     "no plugin": (["explain", "web", "--plugin", "none.py"], "none.py: no such file"),
 }
@@ -212,6 +226,15 @@ def test_bad_value_of_a_flag_is_one_message(command, message, tmp_path):
     assert isinstance(result.exception, SystemExit), result.exc_info
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr.splitlines()[-1]
+
+
+def test_answer_is_shown_that_cannot_be_saved():
+    command = ["check", "more.json", "--from", "dump.json", "--save", "sarif=none/a"]
+    result = CliRunner().invoke(main, command, prog_name="bayplan")
+
+    assert result.exit_code == 2
+    assert result.stdout.startswith("1 note; 1 of 1 pod of 1 object would be placed\n")
+    assert result.stderr == "bayplan check: --save sarif=none/a: No such file or directory\n"
 
 
 def test_closed_standard_input_is_one_message(monkeypatch):

@@ -149,6 +149,14 @@ def test_a_csv_file_names_each_line_that_cannot_be_read(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_table_is_known_by_its_header_whatever_the_file_is_called(tmp_path, separator):
+    file = tmp_path / "63"  # as in /dev/fd/63, the pipe of `<(...)`
+    rows = [["Workload", "p50", "p90"], ["job default/a", "20m", "1h"]]
+    file.write_bytes("\r\n".join(separator.join(row) for row in rows).encode("utf-8-sig"))
+    assert read_durations(file) == ({"job default/a": {"p50": "20m", "p90": "1h"}}, [])
+
+
 def test_yaml_and_json_files(tmp_path):
     yaml, json = tmp_path / "durations.yaml", tmp_path / "durations.json"
     yaml.write_text("job default/a: 20m\njob default/b: {p50: 5m, p90: 10m}\n")
@@ -162,7 +170,8 @@ def test_yaml_and_json_files(tmp_path):
     [
         ("a.yaml", b"[]", "expected durations by workload, as in `job default/train: 30m`"),
         ("a.yaml", b"a: [", "while parsing|expected|not YAML"),
-        ("a.csv", b"\xff\xfe\x00", "not a text in UTF-8"),
+        ("a.csv", b"\xff\xfe\x00", "not a text file in UTF-8"),
+        ("a.csv", b"\xfe\xff", "expected durations by workload"),
         ("missing.csv", None, "No such file"),
     ],
 )

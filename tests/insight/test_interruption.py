@@ -97,6 +97,15 @@ def test_ctrl_c_prints_what_is_known_and_exits_with_130(files, monkeypatch, comm
     assert INTERRUPTED in result.stdout
 
 
+@pytest.mark.parametrize("arguments", [["check", "more.json"]], ids=" ".join)
+def test_ctrl_c_before_anything_is_known_exits_with_130(files, monkeypatch, arguments):
+    monkeypatch.setattr("bayplan.faces.cli.insight.answering.interruptible", PressedOnce)
+    result = called(*arguments)
+
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr.endswith("interrupted before anything was known\n")
+
+
 class PressedOnce:
     """`interruptible`, with Ctrl-C pressed as soon as it listens."""
 

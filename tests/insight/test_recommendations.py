@@ -194,7 +194,7 @@ BAD_FILES = {
     "empty": ("", "is empty: expected VerticalPodAutoscaler objects"),
     "a text": ("hello", "expected VerticalPodAutoscaler objects, a report of KRR or Goldilocks"),
     "no YAML": ("a: [", "not valid YAML"),
-    "no UTF-8": (b"\xff\xfe", "not a text file in UTF-8"),
+    "no UTF-8": (b"\xff\xff", "not a text file in UTF-8"),
     "missing": (None, "No such file or directory"),
 }
 

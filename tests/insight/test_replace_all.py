@@ -58,6 +58,14 @@ def test_another_configuration_packs_the_pods_and_nodes_become_empty(tmp_path):
     assert answer.to_dict()["emptied"] == ["a", "b"]
 
 
+def test_the_present_configuration_is_no_other_one(tmp_path):
+    insight = Insight(Snapshot.of(SPREAD_OUT), packing(tmp_path))
+    same = insight.what_if(Changes(replace_all=True), packing(tmp_path))
+
+    assert same.steps == ("place all pods anew",)
+    assert same.to_dict() == insight.what_if(Changes(replace_all=True)).to_dict()
+
+
 def test_a_fragmented_cluster_takes_a_large_pod_if_all_are_placed_anew():
     small = [pod(f"s-{name}", name, cpu="2", owner=("ReplicaSet", "s")) for name in "ab"]
     large = pod("large", cpu="4", priority=10, preemptionPolicy="Never")

@@ -246,6 +246,21 @@ def test_quota_lets_others_come_once_a_rollout_has_ended():
     assert sum("more" in each.pod for each in new) == 1
 
 
+def test_requests_that_are_there_already_are_said_to_be():
+    answer = ask(scale_requests=["web=1"])
+
+    assert answer.steps == ()
+    assert "\nwhat you ask for is there already\n" in answer.text()
+
+
+def test_few_lines_are_shown_of_many_that_are_left_out():
+    answer = ask(row(), *(row(f"w{number}") for number in range(1000)))
+
+    assert len(answer.problems) == 1000
+    assert answer.text().count("left out: ") == 21
+    assert "left out: and 980 more" in answer.text()
+
+
 PROBLEMS = {
     "no workload": (row("nope"), "there is no deployment shop/nope"),
     "another kind": (row(kind="StatefulSet"), "there is no statefulset shop/web; there is deployment shop/web"),

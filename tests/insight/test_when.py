@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -346,8 +347,8 @@ def test_the_command_takes_run_times_from_a_history(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected a pod, a workload such as job/train, -f or --all-pending"),
-        (["new", "--all-pending"], "expected a pod, a workload such as job/train, -f or --all-pending"),
+        ([], "expected one of a pod, a workload such as job/train, -f and --all-pending"),
+        (["new", "--all-pending"], "expected one of a pod, a workload such as job/train, -f and --all-pending"),
         (["new", "--durations", "absent.yaml"], "absent.yaml: No such file or directory"),
         (["new", "--models", "m.yaml"], "autoscaler.preset is 'x'"),
         (["new", "--history", "absent"], "absent"),
@@ -386,3 +387,18 @@ def test_a_job_with_more_completions_than_parallelism_keeps_its_room():
     assert found.when("default/new", sooner="no").start.p50 == 1200.0  # it waited before the job's next pod came
     later = one_node(job, first, pod("small", 1, on="a")).when(objects=[new_pod("later", "4")], sooner="no")
     assert later.start.p50 is None
+
+
+def test_few_notes_are_shown_of_many():
+    durations = {f"job default/none-{number}": "5m" for number in range(1000)}
+    answer = one_node(OLD, NEW).when("default/new", foresight=Foresight(durations=durations))
+
+    assert len(answer.notes) >= 1000
+    assert answer.text().count("note: ") == 21
+
+
+def test_a_pod_that_ends_because_it_is_preempted_is_said_to_be_evicted():
+    found = one_node(pod("old", 3, on="a", age=600), pod("urgent", 2, priority=10)).when("default/urgent", sooner="no")
+
+    assert [(each.pod, each.source) for each in found.waits] == [("default/old", "")]
+    assert re.search(r"default/old +100% +evicted\n", found.text())

@@ -28,6 +28,7 @@ from bayplan.answers.history.sources.simkube import VERSION
 MEMORY = 2 * 2**30
 SECONDS = 6
 """Of CPU: what is right is 2, on a machine that does nothing else."""
+ENDLESS = Path("/dev/zero")
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -225,6 +226,9 @@ def reading(path: Path, places: dict[str, Path]) -> Iterator[list[Any]]:
         yield ["simulate", *history, "--prices", path]
         yield ["sweep", path, "--to", out, "--jobs", 1]
         yield ["conformance", path]
+    if path.suffix in {".yaml", ".json", ".csv"}:
+        yield ["when", "p", "--from", cluster, "--sooner", "no", "--durations", path]
+        yield ["what-if", "--from", cluster, "--requests", path]
 
 
 @cases("name, content", FILES)
@@ -236,6 +240,19 @@ def test_hostile_file_costs_itself(tmp_path, commands, places, name, content):
         assert ran.status in {0, 1, 2}, (command, ran)
         assert "Traceback" not in ran.output + ran.errors, (command, ran.errors)
         assert ran.errors or ran.output, command
+        assert ran.seconds < SECONDS, (command, ran.seconds, ran.errors)
+
+
+@pytest.mark.skipif(not ENDLESS.exists(), reason=f"there is no {ENDLESS}")
+@pytest.mark.parametrize("name", ["a.yaml", "a.json", "a.csv", "a.tar", "a.log"])
+def test_file_without_an_end_costs_little(tmp_path, commands, places, name):
+    (tmp_path / name).symlink_to(ENDLESS)
+
+    for command in reading(tmp_path / name, places):
+        if command[:2] == ["history", "import"]:
+            continue  # reads logs of any length
+        ran = commands.run(*command)
+        assert (ran.status, ran.errors.count("\n")) == (2, 1), (command, ran)
         assert ran.seconds < SECONDS, (command, ran.seconds, ran.errors)
 
 

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import sys
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -15,6 +17,7 @@ from tests.support.tables import cases
 
 from bayplan.core.api.kinds import NODE, POD, SECRET
 from bayplan.insight import Snapshot, SnapshotError
+from bayplan.running.recording.places import is_recording
 
 NODE_A = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4"}})
 WEB = document("Pod", "web", namespace="shop", spec={"containers": []})
@@ -73,6 +76,25 @@ def test_standard_input_is_read(monkeypatch):
 
     assert len(snapshot) == 3
     assert snapshot.source == "standard input"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipe_is_read_as_in_a_shell(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(yaml.dump_all(OBJECTS),))
+    writer.start()
+    assert not is_recording(pipe)
+    snapshot = Snapshot.open(pipe)
+    writer.join()
+
+    assert list(snapshot.objects()) == OBJECTS
+
+
+def test_saved_snapshot_in_a_folder_says_what_it_is(tmp_path):
+    Snapshot.of(OBJECTS).save(tmp_path / "saved.json.gz")
+    with pytest.raises(SnapshotError, match=r"saved.json.gz is a saved snapshot: pass it alone, as a file"):
+        Snapshot.open(tmp_path)
 
 
 def test_files_and_folders_are_read_together(tmp_path):

@@ -195,6 +195,11 @@ PATHS = (
     "/questions/capacity?asked=yes&like=web-1",
     "/questions/drain?asked=yes&nodes=node-a1",
     "/questions/shrink?asked=yes&force=yes",
+    "/questions/when?asked=yes",
+    "/questions/when?asked=yes&what=big-0",
+    "/questions/check",
+    "/questions/doctor",
+    "/what-if?scale_requests=statefulset/recommendation-engine%3D0.1",
 )
 BROKEN_WORDS = """
 (() => {
@@ -221,7 +226,19 @@ CUT_CELLS = """
 """The cells of tables that are not in the window as a whole."""
 
 
-@pytest.mark.parametrize("width", [420, 1400])
+CUT_EXAMPLES = """
+[...document.querySelectorAll("main input[placeholder]")].filter((field) => {
+  const text = field.value;
+  field.value = field.placeholder;
+  const cut = field.scrollWidth > field.clientWidth + 1;
+  field.value = text;
+  return cut;
+}).map((field) => field.placeholder)
+"""
+"""The examples in empty fields that can't be read to their ends."""
+
+
+@pytest.mark.parametrize("width", [375, 420, 1400])
 async def test_pages_fit_the_window_and_no_word_breaks(tab, width):
     disks = {"disk": "nvme"}, {}
     long = [node(f"ip-10-0-0-{n}.eu-central-1.compute.internal", labels=disks[n % 2]) for n in range(12)]
@@ -234,6 +251,7 @@ async def test_pages_fit_the_window_and_no_word_breaks(tab, width):
             assert await tab.value("document.documentElement.scrollWidth") <= width, path
             assert await tab.value(BROKEN_WORDS) == [], path
             assert await tab.value(CUT_CELLS) == [], path
+            assert width < 1400 or await tab.value(CUT_EXAMPLES) == [], path
 
 
 async def test_long_names_and_markup_in_names_fit_the_window(tab):

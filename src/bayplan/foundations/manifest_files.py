@@ -15,7 +15,7 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from bayplan.foundations.bounded_files import UnusableFileError, read_whole
+from bayplan.foundations.bounded_files import UnusableFileError, is_dense, read_whole
 from bayplan.foundations.yaml_events import DeepYaml, UncommonYaml, values
 
 _SUGGESTION = ": pass JSON, which is read many times as fast"
@@ -28,6 +28,9 @@ MOST_DOCUMENTS = 100_000
 """In one file of YAML, empty ones included: each takes the time of several values."""
 MOST_BYTES = 256 * 2**20
 """The largest file of manifests."""
+_SHOWN = 40
+"""Characters of a wrong value in a message."""
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class PlacedDocument(dict[str, Any]):
@@ -72,23 +75,46 @@ def read_documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 def read_yaml(path: Path) -> Any:
     """The value of a file with one YAML or JSON document; None for an empty file. Raises ManifestError."""
-    documents = list(yaml_documents(str(path), read_text(path)))
+    return yaml_in(str(path), read_text(path))
+
+
+def yaml_in(name: str, text: str) -> Any:
+    """The value of a text with one YAML or JSON document; None for an empty one. Raises ManifestError."""
+    documents = list(yaml_documents(name, text))
     if len(documents) > 1:
-        raise ManifestError(f"{path} has {len(documents)} documents: expected one")
+        raise ManifestError(f"{name} has {len(documents)} documents: expected one")
     return documents[0][1] if documents else None
 
 
 def read_text(path: Path) -> str:
     """The text of a file that may be a manifest. Raises ManifestError."""
     try:
-        return read_whole(path, MOST_BYTES).decode("utf-8-sig")
+        return text_of(str(path), read_whole(path, MOST_BYTES))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}") from error
     except UnusableFileError as error:
         raise ManifestError(str(error)) from error
+
+
+def text_of(name: str, content: bytes) -> str:
+    """The text of what may be a manifest. `name` is its file, for messages. Raises ManifestError."""
+    if is_dense(content):
+        raise ManifestError(f"{name} has a value for every few bytes: those of Kubernetes objects are longer")
+    try:
+        return in_utf_8(content).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise ManifestError(f"{path}: not a text file in UTF-8: byte {error.start} is {byte:#x}") from error
+        raise ManifestError(f"{name}: not a text file in UTF-8: byte {error.start} is {byte:#x}") from error
+
+
+def in_utf_8(content: bytes) -> bytes:
+    """A text in UTF-16, as PowerShell's `>` writes it, in UTF-8; any other content as it is."""
+    if not content.startswith(_UTF_16):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeDecodeError:
+        return content
 
 
 def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
@@ -205,7 +231,10 @@ def _values(node: yaml.Node, known: dict[int, int]) -> int:
 
 
 def _describe(value: Any) -> str:
-    return "a list" if isinstance(value, list) else f"{value!r:.40}"
+    if isinstance(value, str) and len(value) > _SHOWN:
+        value = f"{value[:_SHOWN]}..."
+        return repr(value)
+    return "a list" if isinstance(value, list) else f"{value!r:.{_SHOWN}}"
 
 
 class _Loader(yaml.SafeLoader):

@@ -34,6 +34,8 @@ from bayplan.testing.allocator_recordings import in_own_form
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
 """The current time in a replay: after the release of kube-scheduler 1.36.2 and long after all times in scenarios."""
+_LONGEST = 64 * 2**20
+"""Bytes of a scenario."""
 
 
 class UnreadableScenarios(ValueError):
@@ -154,10 +156,18 @@ def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
         raise UnreadableScenarios(f"{path}: no scenario in it")
 
 
+def _short(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file. Raises UnusableFileError for one without an end, such as that of a device."""
+    while line := file.readline(_LONGEST + 1):
+        if len(line) > _LONGEST:
+            raise UnusableFileError(f"a line has more than {_LONGEST / 2**20:,.0f} MiB")
+        yield line
+
+
 @contextmanager
 def _lines_of(path: Path, file: BinaryIO) -> Iterator[Iterable[bytes]]:
     if not path.name.endswith(".gz"):
-        yield file
+        yield _short(file)
         return
     with inflating(str(path), file, Allowance(str(path), path.stat().st_size)) as lines:
         yield lines

@@ -31,7 +31,7 @@ from bayplan.answers.backtest.running import SimulationRun
 from bayplan.answers.backtest.shown import clock, duration
 from bayplan.answers.history.reading import History
 from bayplan.answers.insight.answers import Answer, listed, plural
-from bayplan.answers.insight.tables import table
+from bayplan.answers.insight.tables import FEW, labelled, table
 from bayplan.answers.simulation.meter import Summary
 
 _QUICK, _MOST_SEEDS = 5_000, 5
@@ -102,7 +102,7 @@ class Comparison(Answer):
                 Text(f"({self.seeds} seeds: medians, with the lowest and the highest; chance: not the same with all)")
             )
         parts += [Text(""), *self._decisions(wide=wide)]
-        parts += [Text(f"note: {note}") for note in self.notes]
+        parts += labelled("note", self.notes, 0 if wide else FEW)
         return Lines(*parts)
 
     def _fleet(self) -> str:

@@ -25,6 +25,7 @@ from bayplan.answers.backtest.shown import amount, clock, dollars, duration, hou
 from bayplan.answers.history.reading import History
 from bayplan.answers.insight.answers import Answer, listed
 from bayplan.answers.insight.json_values import fields_of
+from bayplan.answers.insight.tables import FEW, labelled
 from bayplan.answers.simulation.lives import PodLifetime
 from bayplan.answers.simulation.meter import Summary
 from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
@@ -76,7 +77,7 @@ class Simulated(Answer):
         for point in points[::step]:
             curve.add_row(f"{point.seconds / length:.1f}", str(point.nodes), str(point.empty), str(point.pending))
         title = f"{self.source} ({made_up}{duration(self.days)} from {self.begin}); {nodes}; seed {self.seed}"
-        notes = [Text(f"note: {note}") for note in self.notes]
+        notes = labelled("note", self.notes, 0 if wide else FEW)
         return Lines(Text(title), Text(""), measures, Text(""), curve, *notes)
 
     def _rows(self) -> Iterator[tuple[str, str]]:

@@ -200,7 +200,8 @@ class Insight(AskedWorld):
         before anything is known.
         """
         self.world.reset()
-        other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
+        same = configuration is None or (configuration, [*plugins]) == (self.configuration, [*self.plugins])
+        other = self.world if same else World(configuration, plugins, self.gates, seed=self.seed)
         args = self.world, other, self.snapshot, changes or edits.Changes(), self.seed, self.limits, price_of
         return requests_trials.ChangesQuestion(*args).answer(shown, progress)
 

@@ -29,7 +29,8 @@ FORMAT = "bayplan-snapshot"
 VERSION = 1
 LONGEST_LINE = 32 * 2**20
 """Bytes of one object: an API server stores at most a few MiB."""
-_START = b'{"format":'
+SAVED = b'{"format":'
+"""How a saved snapshot begins, inflated."""
 _COMPRESSION = 3
 """The level of gzip: level 6 needs three times as long for a tenth less."""
 
@@ -72,12 +73,15 @@ def is_archive(path: str | Path) -> bool:
         return False
     try:
         with gzip.open(path) as file:
-            return file.read(len(_START)) == _START
+            return file.read(len(SAVED)) == SAVED
     except (OSError, EOFError, zlib.error):
         return False  # the reader says what is wrong
 
 
 def _is_compressed(path: str | Path) -> bool:
+    """Whether a file begins as gzip does. What can be read only once, such as a pipe, isn't looked at."""
+    if not Path(path).is_file():
+        return False
     try:
         with Path(path).open("rb") as file:
             return file.read(len(GZIP)) == GZIP

@@ -12,6 +12,7 @@ from bayplan.core.api import kinds
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
 from bayplan.foundations.bounded_files import GZIP, TAR, TAR_AT
+from bayplan.foundations.manifest_files import in_utf_8
 
 Exported = tuple[tuple[str, str], bytes, bool]
 """`apiVersion` and `kind` of an object ("" if it has them itself), its JSON, and whether it stays or is deleted."""
@@ -32,7 +33,6 @@ _TEXTS = {
     ),
 }
 """Outputs for people, which have too little to answer from."""
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _LOGS_START = b"==== START logs for container "
 
 SIMULATOR: Mapping[str, Kind] = {
@@ -56,16 +56,6 @@ def without_logs(content: bytes) -> bytes:
     if _LOGS_START not in content:
         return content
     return _LOGS.sub(lambda logs: b"\n" * logs[0].count(b"\n"), content)
-
-
-def in_utf_8(content: bytes) -> bytes:
-    """A text in UTF-16, as PowerShell's `>` writes it, in UTF-8; any other content as it is."""
-    if not content.startswith(_UTF_16):
-        return content
-    try:
-        return content.decode("utf-16").encode()
-    except UnicodeDecodeError:
-        return content
 
 
 def text_for_people(content: bytes) -> str:

@@ -16,15 +16,16 @@ from typing import Any
 
 import msgspec
 
+from bayplan.answers.snapshots.archive import SAVED
 from bayplan.answers.snapshots.containers import contents, files_of
 from bayplan.answers.snapshots.documents import collect, identify, identify_raw
-from bayplan.answers.snapshots.exports import Exported, as_json, exported, in_utf_8, text_for_people, without_logs
+from bayplan.answers.snapshots.exports import Exported, as_json, exported, text_for_people, without_logs
 from bayplan.answers.snapshots.lacking import lacking
 from bayplan.answers.snapshots.reading import Progress, Reading, SnapshotError
 from bayplan.core.api.kinds import Kind
 from bayplan.core.api.objects import encode
-from bayplan.foundations.bounded_files import UnusableFileError, is_dense, read_rest
-from bayplan.foundations.manifest_files import ManifestError, yaml_documents
+from bayplan.foundations.bounded_files import UnusableFileError, is_dense, read_rest, read_whole
+from bayplan.foundations.manifest_files import ManifestError, in_utf_8, yaml_documents
 
 STANDARD_INPUT = "-"
 _PROGRESS_STEP = 1000
@@ -118,10 +119,8 @@ def _modified(names: Iterable[str]) -> datetime | None:
 def _read(name: str, skipped: Skipped) -> Iterator[Found]:
     """The objects in a file, a folder, an archive or standard input. Raises SnapshotError."""
     try:
-        if name == STANDARD_INPUT:
-            if sys.stdin is None:
-                raise SnapshotError("standard input is closed")
-            given = read_rest(_label(name), sys.stdin.buffer)
+        if name == STANDARD_INPUT or Path(name).is_fifo():
+            given = _read_once(name)
             for each, content in contents(_label(name), io.BufferedReader(io.BytesIO(given)), len(given)):
                 yield from _objects_of(each, content, skipped)
             return
@@ -141,11 +140,22 @@ def _read(name: str, skipped: Skipped) -> Iterator[Found]:
         raise SnapshotError(str(error)) from error
 
 
+def _read_once(name: str) -> bytes:
+    """All that comes from standard input or from a pipe, such as that of `<(kubectl get pods -o json)` in a shell."""
+    if name != STANDARD_INPUT:
+        return read_whole(Path(name))
+    if sys.stdin is None:
+        raise SnapshotError("standard input is closed")
+    return read_rest(_label(name), sys.stdin.buffer)
+
+
 def _objects_of(name: str, content: bytes, skipped: Skipped) -> Iterator[Found]:
     """The objects in the content of a file. `name` is for messages. Raises SnapshotError or ManifestError."""
     content = without_logs(as_json(in_utf_8(content)))
     if what := text_for_people(content):
         raise SnapshotError(f"{name} is {what}")
+    if content.startswith(SAVED):
+        raise SnapshotError(f"{name} is a saved snapshot: pass it alone, as a file; pipes and folders have objects")
     if is_dense(content):
         raise SnapshotError(f"{name} has a value for every few bytes: that is no dump of a cluster")
     if _JSON_OBJECT.match(content):

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from bayplan.answers.insight.question_list import LISTED
+from bayplan.faces.cli.standard_streams import interruption_reported, unwritable_output_reported
 from bayplan.foundations.lazy import import_named, on_use
 
 with on_use():
@@ -74,6 +76,16 @@ def _question(name: str) -> click.Command:
 
 class LazyGroup(click.Group):
     """A group that imports the module of a command when it is used."""
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run a command, and end the process."""
+        with unwritable_output_reported():
+            return super().main(*args, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that the arguments name."""
+        with interruption_reported():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""

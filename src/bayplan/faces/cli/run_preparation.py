@@ -24,6 +24,7 @@ from bayplan.core.config import (
     read_configuration,
     single_profile_problem,
 )
+from bayplan.core.config.catalog import in_tree_names
 from bayplan.core.config.documents import Document
 from bayplan.core.config.profiles import profile_of_all
 from bayplan.core.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME, LeaderElection
@@ -125,6 +126,13 @@ class Preparation:
                 raise ConfigurationError(self.document.in_order(error.faults), source, line_of) from None
         name = self.configuration.profiles[0].schedulerName
         return {name: default_profile(name, handle, self.plugins, self.gates)}
+
+    @property
+    def added(self) -> Sequence[str]:
+        """The names of the plugins that aren't in-tree: the user's, and those that the profiles enable."""
+        enabled = (name for each in self.configuration.profiles for name in each.plugins.enabled_names())
+        own = (plugin.name for plugin in self.plugins)
+        return list(dict.fromkeys((*own, *(name for name in enabled if name not in in_tree_names()))))
 
     @property
     def catalog(self) -> Catalog:

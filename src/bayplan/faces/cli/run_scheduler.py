@@ -156,7 +156,7 @@ async def _run(
         report_start(
             client.access,
             [] if requests is not None and requests.alone else names,
-            [plugin.name for plugin in prepared.plugins],
+            prepared.added,
             prepared.serving.options if prepared.serving is not None else None,
         )
         if requests is not None:

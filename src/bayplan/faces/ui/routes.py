@@ -19,7 +19,7 @@ ROUTES: tuple[Route, ...] = (
     ("GET", "/pods/{namespace}/{name}", pod_page),
     ("GET", "/nodes/{name}", node_page),
     ("GET", "/workloads", workloads_page),
-    ("GET", "/workloads/{kind}/{namespace}/{name}", workload_page),
+    ("GET", "/workloads/{namespace}/{kind}/{name}", workload_page),
     ("GET", "/objects/{resource}/{name}", object_page),
     ("GET", "/objects/{resource}/{namespace}/{name}", object_page),
     ("GET", "/search", search_page),

@@ -19,6 +19,8 @@ def is_recording(path: Path) -> bool:
     """Whether a path is a recording, also one that is damaged: a folder or a tar file with a manifest."""
     if path.is_dir():
         return (path / MANIFEST).exists() or any(path.glob(f"run-*/{MANIFEST}"))
+    if not path.is_file():  # what can be read only once, such as a pipe, isn't looked at
+        return False
     try:
         with path.open("rb") as file:
             if file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] != _MAGIC:

@@ -86,6 +86,8 @@ class ForeseeingQuestion(Question, frozen=True, kw_only=True):
             models = parameters.parameters_of(self.models, "models")
         except parameters.ParametersError as error:
             raise QuestionError(str(error)) from None
+        if self.runs is not None and self.runs > MOST_RUNS:  # a command doesn't check it
+            raise QuestionError(f"runs: expected at most {MOST_RUNS:,}, not {self.runs:,}")
         for group, seconds in self.seen.items():
             if not all(0 < each < float("inf") for each in seconds):
                 raise QuestionError(f"seen: {group:.60}: expected seconds greater than 0")

@@ -36,7 +36,7 @@ from bayplan.answers.insight.questions.requests_effect import RequestsEffect
 from bayplan.answers.insight.questions.rolling_out import RolledOut, replace_at_once, roll_out
 from bayplan.answers.insight.questions.tolerated_for_a_time import ToleratedForATime, tolerated_for_a_time
 from bayplan.answers.insight.questions.utilization import before_and_after
-from bayplan.answers.insight.tables import shortened
+from bayplan.answers.insight.tables import labelled
 from bayplan.answers.simulation.world import World
 from bayplan.answers.snapshots import Snapshot
 from bayplan.core.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM
@@ -78,16 +78,15 @@ class WhatIf(OutcomeComparison):
         names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         stuck = [Text(str(each), style="bold") for each in self.rollouts if each.stuck]
-        leaving, more = shortened(self.leaving, 0 if wide else self.shown)
+        limit = 0 if wide else self.shown
         return Lines(
             Text(summary(changed, self.pending), style="bold"),
-            Text(f"if you {', then '.join(self.steps)}"),
+            Text(f"if you {', then '.join(self.steps)}" if self.steps else "what you ask for is there already"),
             *stuck,
             *emptied,
-            *(Text(f"note: {each}") for each in leaving),
-            *([Text(more)] if more else []),
-            *(Text(f"left out: {problem}", style="yellow") for problem in self.problems),
-            *(() if self.requests is None else self.requests.render(0 if wide else self.shown)),
+            *labelled("note", [str(each) for each in self.leaving], limit),
+            *labelled("left out", self.problems, limit, "yellow"),
+            *(() if self.requests is None else self.requests.render(limit)),
             *changes_table(changed, self.workloads, self.shown, wide=wide),
             Text(),
             before_and_after(self.before, self.after, ("BEFORE", "AFTER")),

@@ -32,7 +32,7 @@ from bayplan.answers.insight.questions.starts import (
     times_of,
     waited_for,
 )
-from bayplan.answers.insight.tables import table
+from bayplan.answers.insight.tables import labelled, table
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
@@ -145,7 +145,7 @@ class When(Answer):
             title = ("WAITS FOR THE END OF", "RUNS", "KNOWN BY")
             parts += [
                 Text(),
-                table(title, self.waits, lambda each: (each.pod, f"{each.share:.0%}", each.source or "-"), limit),
+                table(title, self.waits, lambda each: (each.pod, f"{each.share:.0%}", each.source or "evicted"), limit),
             ]
         if self.nodes:
             parts += [
@@ -156,7 +156,7 @@ class When(Answer):
             title = ("WITH", "STARTS", "SOONER BY")
             parts += [Text(), table(title, self.sooner, lambda each: (each.change, clock(each.p50), each.text))]
         parts += [Text(), Text(f"{self.known.text}; {plural(self.runs, 'run')}")]
-        parts += [Text(f"note: {note}") for note in self.notes]
+        parts += labelled("note", self.notes, limit)
         return Lines(*parts)
 
     def _admission(self, limit: int) -> Iterator[RenderableType]:

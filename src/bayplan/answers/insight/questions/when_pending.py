@@ -22,7 +22,7 @@ from bayplan.answers.insight.questions.starts import (
     times_of,
     waited_for,
 )
-from bayplan.answers.insight.tables import table
+from bayplan.answers.insight.tables import labelled, table
 from bayplan.answers.simulation.world import World
 from bayplan.core.cluster.pod_info import PodInfo
 
@@ -77,9 +77,10 @@ class PendingStarts(Answer):
             return each.pod, clock(start.p50), clock(start.p10), clock(start.p90), each.node or "-", waits
 
         titles = ("POD", "STARTS", "1 OF 10 BY", "9 OF 10 BY", "NODE", "WAITS FOR")
-        pods = table(titles, self.pods, row, 0 if wide else self.shown)
+        limit = 0 if wide else self.shown
+        pods = table(titles, self.pods, row, limit)
         lines = [Text(), Text(f"{self.known.text}; {plural(self.runs, 'run')}")]
-        lines += [Text(f"note: {note}") for note in self.notes]
+        lines += labelled("note", self.notes, limit)
         return Lines(Text(headline, style="bold"), pods, *lines)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bayplan.answers.insight.recommendations.recommendation import RESOURCES, Read, RecommendedWorkload, recommended
+from bayplan.answers.insight.separated import header_of, separator_of
 from bayplan.foundations.manifest_files import PlacedDocument
 
 COLUMNS = ("namespace", "kind", "name", "container", *RESOURCES)
@@ -31,8 +32,7 @@ def read(document: Mapping[str, Any], where: str) -> Read:
 def rows_of(text: str, source: str) -> Iterator[PlacedDocument]:
     """Yield the rows of a text in CSV, with a header. Raises csv.Error for a text that isn't that."""
     lines = text.splitlines()
-    separator = max(",;\t", key=lines[0].count)
-    reader = csv.DictReader(lines, delimiter=separator, skipinitialspace=True, restkey="")
+    reader = csv.DictReader(lines, delimiter=separator_of(text), skipinitialspace=True, restkey="")
     names = [str(name).strip().lower() for name in reader.fieldnames or ()]
     reader.fieldnames = names
     for row in reader:
@@ -44,7 +44,4 @@ def rows_of(text: str, source: str) -> Iterator[PlacedDocument]:
 
 def is_table(text: str) -> bool:
     """Return whether a text is a table: its first line names columns."""
-    first = text.partition("\n")[0].lower()
-    return any(
-        set(NEEDED) <= {name.strip(" \"'\r") for name in first.split(separator)} for separator in (",", ";", "\t")
-    )
+    return set(header_of(text)) >= NEEDED

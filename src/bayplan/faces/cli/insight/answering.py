@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.faces.cli.insight.cluster_options import AskedCluster
-from bayplan.faces.cli.insight.messages import EXIT_INTERRUPTED, fail, warn
+from bayplan.faces.cli.insight.messages import fail, warn
 from bayplan.faces.cli.insight.progress import interruptible
+from bayplan.faces.cli.standard_streams import EXIT_INTERRUPTED
 from bayplan.foundations.lazy import on_use
 
 with on_use():
@@ -65,17 +66,12 @@ def answer(
     except insight.QuestionError as error:
         fail(str(error))
     warn(answering.problems)
+    show(found, asked.output)
     for output, file in saved:
         try:
             file_replacement.replace_text(file, f"{_form(found, output)}\n")
         except OSError as error:
             fail(f"--save {output}={file}: {error.strerror or error}")
-    try:
-        show(found, asked.output)
-    except BrokenPipeError:
-        raise  # click ends quietly when the reader has gone, as with `| head`
-    except OSError as error:
-        fail(f"cannot write the answer: {error.strerror or error}")
     if found.interrupted:
         raise SystemExit(EXIT_INTERRUPTED)
     if not found.passes:

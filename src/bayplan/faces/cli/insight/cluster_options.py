@@ -73,7 +73,7 @@ class SourceOptions:
                     self.kubeconfig, self.context, kinds=kinds, feeds=feeds, progress=progress
                 )
         if self.path is not None and not len(snapshot):
-            fail(f"there are no objects in {what}")
+            fail(f"there are no objects in {what} that decisions depend on: {_EXPECTED}")
         warn(map(str, snapshot.gaps))
         warn(f"{problem}; the object is left out" for problem in snapshot.problems)
         return snapshot
@@ -188,6 +188,9 @@ def _shown(forms: Sequence[str] = ()) -> Sequence[Callable[[Command], Command]]:
     return (*_SHOWN, output)
 
 
+_EXPECTED = "expected what `kubectl get nodes,pods --all-namespaces -o json` prints, or a snapshot"
+
+
 def source_options(command: Command) -> Command:
     """Add the options of the source. The command's first argument is the `SourceOptions`."""
 
@@ -280,7 +283,8 @@ def _asking(command: Command, path_argument: str = "", *, decides: bool = True) 
                     policy = moment.policy(needed=decides and not (all(files) or references or names))
                     snapshot = moment.read()
             recorded = () if policy is None else policy.plugins
-            schedulers = [read_scheduler(file, references, names, chosen, recorded) for file in files]
+            read = {file: read_scheduler(file, references, names, chosen, recorded) for file in files}
+            schedulers = [read[file] for file in files]  # given twice, a file is one configuration
             labels = _selector(selector)
             if policy is not None:
                 known = (policy.configuration, policy.plugins)

@@ -15,10 +15,13 @@ with on_use():
     from bayplan.answers.snapshots import archive, exports, lacking
     from bayplan.core import versions
     from bayplan.core.api import kinds
-    from bayplan.foundations import manifest_files
+    from bayplan.foundations import bounded_files, manifest_files
 
 if TYPE_CHECKING:
     from bayplan.core.api.labels import LabelSelector
+
+
+_STANDARD_INPUT = "standard input"
 
 
 def warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
@@ -77,14 +80,14 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
     if name == "-":
         if sys.stdin is None:
             fail("standard input is closed")
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            fail(f"standard input: not a text in UTF-8: byte {error.start} is {error.object[error.start]:#x}")
-        for line, document in manifest_files.yaml_documents("standard input", text):
+        content = bounded_files.read_rest(_STANDARD_INPUT, sys.stdin.buffer, manifest_files.MOST_BYTES)
+        text = manifest_files.text_of(_STANDARD_INPUT, content)
+        for line, document in manifest_files.yaml_documents(_STANDARD_INPUT, text):
             if document is not None:
-                yield from manifest_files.objects_in(document, f"standard input (line {line})")
+                yield from manifest_files.objects_in(document, f"{_STANDARD_INPUT} (line {line})")
         return
+    if name.startswith(("http://", "https://")):
+        fail(f"{name}: addresses aren't read: pass a file, or - and the manifests on standard input")
     for path in manifest_files.files_in(Path(name)):
         try:
             yield from manifest_files.read_documents(path)
@@ -96,12 +99,12 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
 def _fail_for_other_tools(path: Path) -> None:
     """Fail for a file that has the state of a cluster, and for an output for people."""
     try:
-        content = path.read_bytes()
-    except OSError:
+        content = bounded_files.read_whole(path, manifest_files.MOST_BYTES) if path.is_file() else b""
+    except (OSError, bounded_files.UnusableFileError):
         return
     if what := exports.named(content):
         fail(f"{path} is {what}, which has the state of a cluster: pass it with --from {path}. -f takes manifests")
-    if what := exports.text_for_people(exports.in_utf_8(content)):
+    if what := exports.text_for_people(manifest_files.in_utf_8(content)):
         fail(f"{path} is {what}")
 
 

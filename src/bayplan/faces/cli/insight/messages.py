@@ -8,16 +8,17 @@ from typing import NoReturn
 
 import click
 
+from bayplan.faces.cli.standard_streams import EXIT_INTERRUPTED
 from bayplan.foundations.lazy import on_use
 
 with on_use():
+    from bayplan.answers.insight import answers
     from bayplan.faces.cli.insight import bad_input
 
 
 _MOST_WARNINGS = 40
 """More than there are kinds, so that every missing permission is named."""
 EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 
 @contextmanager
@@ -28,15 +29,21 @@ def errors_reported() -> Iterator[None]:
     except MemoryError:
         fail("there is not enough memory for this")
     except KeyboardInterrupt:
-        click.echo("interrupted before anything was known", err=True)
-        raise SystemExit(EXIT_INTERRUPTED) from None
+        _interrupted()
     except Exception as error:
+        if isinstance(error, answers.Stopped):  # before the question has begun to note what it knows
+            _interrupted()
         if (lines := bad_input.lines_of(error)) is not None:
             click.echo(lines, err=True)
             raise SystemExit(EXIT_BAD_INPUT) from None
         if (message := bad_input.message_of(error)) is None:
             raise
         fail(message)
+
+
+def _interrupted() -> NoReturn:
+    click.echo("interrupted before anything was known", err=True)
+    raise SystemExit(EXIT_INTERRUPTED) from None
 
 
 def warn(messages: Iterable[str]) -> None:

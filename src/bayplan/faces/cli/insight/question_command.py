@@ -41,6 +41,8 @@ def question_command(question: type[Question]) -> click.Command:
         if spoken.unselected and asked.selector is not None:
             raise click.UsageError(spoken.unselected)
         places = [_place(each, spoken) for each in saved]
+        if len({file for _, file in places}) < len(places):
+            raise click.UsageError("--save: a file is named twice; the formats need files of their own")
         found = question_given(question, asked, given)
         if not found.complete:
             raise click.UsageError(spoken.expected)

@@ -16,7 +16,7 @@ from bayplan.answers.snapshots.snapshot import Snapshot
 from bayplan.core.api.kinds import POD
 from bayplan.faces.asking.sources import ClusterSource
 from bayplan.faces.cli.insight.cluster_options import AskedCluster
-from bayplan.faces.cli.insight.messages import EXIT_INTERRUPTED
+from bayplan.faces.cli.standard_streams import EXIT_INTERRUPTED
 from bayplan.running.client.client import Client
 from bayplan.running.client.connection import connect
 from bayplan.running.client.errors import ApiError

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @question_options(AskWhatIf)
 @yes_option
 @comparing_options(
-    "The scheduler's configuration after the change. Given twice, the first one is the present one; by default, that "
-    "has the default plugins."
+    "The scheduler's configuration after the change. Given twice, the first one is the present one, which may be the "
+    "same; by default, that has the default plugins."
 )
 def what_if(
     asked: AskedCluster,

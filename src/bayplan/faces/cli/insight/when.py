@@ -27,6 +27,6 @@ def when(asked: AskedCluster, *, all_pending: bool, yes: bool, **given: Any) -> 
     start, with 1 if they never do, and with 2 for bad input. Ctrl-C shows what is known so far.
     """
     if sum((bool(given["what"]), bool(given["objects"]), all_pending)) != 1:
-        raise click.UsageError("expected a pod, a workload such as job/train, -f or --all-pending")
+        raise click.UsageError("expected one of a pod, a workload such as job/train, -f and --all-pending")
     question = question_given(WhenPending if all_pending else AskWhen, asked, given)
     answer(asked, question.ask, doing="Simulating", yes=yes)
