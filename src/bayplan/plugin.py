@@ -90,6 +90,7 @@ from bayplan.core.framework.interface import (
     WhatIf,
 )
 from bayplan.core.framework.measurements import Measurements
+from bayplan.core.framework.redacting import RedactedPods
 from bayplan.core.framework.remedies import (
     Details,
     Remedy,
@@ -188,6 +189,7 @@ __all__ = [
     "PreScore",
     "QueueSort",
     "QueuedTogether",
+    "RedactedPods",
     "Rejections",
     "Release",
     "Remedy",

@@ -417,7 +417,18 @@ def test_registered_events():
         ("Pod", Action.ADD),
         ("Pod", Action.UPDATE_POD_LABEL),
         (POD_GROUPS, Action.ADD | Action.UPDATE),
+        ("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+        ("Pod", Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
     ]
+
+
+def test_pods_of_a_group_with_min_resources_wait_for_room():
+    stage = Stage(group("red", 1, minResources={"cpu": "4"}), group("blue", 1))
+    node, left = (hint.hint for hint in [*stage.plugin.events()][-2:])
+    assert [node(member("p", of), None, make_node("n")) for of in ("red", "blue")] == [Hint.QUEUE, Hint.SKIP]
+    assert [node(make_pod("p"), None, make_node("n"))] == [Hint.SKIP]
+    assert left(member("p"), make_pod("other", node="n"), None) is Hint.QUEUE
+    assert left(member("p"), member("q", node="n"), None) is Hint.SKIP
 
 
 # Configuration

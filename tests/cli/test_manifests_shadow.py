@@ -115,7 +115,7 @@ TOPOLOGIES = f"{CONFIGURATION}  plugins: {{multiPoint: {{enabled: [{{name: NodeR
     "arguments, granted",
     {
         "none": ([], set()),
-        "the plugin's own": (["--plugin", "reader.py"], {("example.com", "teams")}),
+        "the plugin's own": (["--plugin", "reader.py"], {("example.com", "teams"), ("metrics.example.com", "loads")}),
         "one that comes with Bayplan": (["--config", "t.yaml"], {("topology.node.k8s.io", "noderesourcetopologies")}),
         "beside a module of the image": (
             ["--config", "t.yaml", "--plugin", "only_in_the_image"],
@@ -130,7 +130,8 @@ def test_it_may_follow_what_its_plugins_declare(arguments, granted, tmp_path, mo
     rules, usual = (objects(*each)["ClusterRole"]["rules"] for each in (arguments, []))
     new = [rule for rule in rules if rule not in usual]
     assert {(group, each) for rule in new for group in rule["apiGroups"] for each in rule["resources"]} == granted
-    assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
+    for rule in rules:  # a source of measurements is asked, and not watched
+        assert rule["verbs"] == (["list"] if rule["apiGroups"] == ["metrics.example.com"] else ["list", "watch"])
 
 
 @pytest.mark.parametrize(

@@ -186,10 +186,21 @@ class Coscheduling(Plugin):
     # Events and background tasks
 
     def events(self) -> Iterable[EventHint]:
-        """Register new members, pods whose labels change, and new or changed groups."""
+        """Register new members, pods whose labels change, new or changed groups, and room for minResources."""
         yield EventHint(ClusterEvent("Pod", Action.ADD), after_pod_added)
         yield EventHint(ClusterEvent("Pod", Action.UPDATE_POD_LABEL), after_pod_label_changed)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD | Action.UPDATE), after_pod_group_changed)
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self._after_node_changed)
+        yield EventHint(ClusterEvent("Pod", Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), self._after_pod_left)
+
+    def _after_node_changed(self, pod: PodInfo, old: object, new: object) -> Hint:
+        """Requeue the pods of groups that ask how much the cluster has free."""
+        group = self._groups.of(pod)
+        return Hint.QUEUE if group is not None and group.min_resources else Hint.SKIP
+
+    def _after_pod_left(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+        """The same where a pod of another group leaves room: what members request counts as free anyway."""
+        return self._after_node_changed(pod, old, new) if key_of(old) != key_of(pod) else Hint.SKIP
 
     async def background(self) -> None:
         """Keep the statuses of PodGroups up to date, and requeue groups when their backoff ends."""
@@ -267,7 +278,7 @@ class Coscheduling(Plugin):
 
     def _did_not_fit(self, key: str) -> None:
         self._enough.pop(key, None)
-        self._failed[key] = self._handle.now()
+        self._failed[key] = self._handle.now().replace(microsecond=0)  # as creation times, with which it is compared
 
     def _forget_empty(self, key: str) -> None:
         """Drop the state of a group that has no pods any more."""

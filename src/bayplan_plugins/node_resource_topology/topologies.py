@@ -21,6 +21,7 @@ Amounts = Mapping[str, int]
 DEFAULT_MAX_ZONES, LARGEST_MAX_ZONES, LARGEST_NUMBER = 8, 1024, 63
 FINGERPRINT, FINGERPRINT_METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
 FINGERPRINT_ANNOTATION = "topology.node.k8s.io/fingerprint"
+ONLY_EXCLUSIVE_METHOD = "with-exclusive-resources"
 _SINGLE = "single-numa-node"
 _POLICIES = {"none", "best-effort", "restricted", _SINGLE}
 _OLD_POLICIES = {"SingleNUMANode": _SINGLE, "BestEffort": "best-effort", "Restricted": "restricted"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -60,6 +60,20 @@ class ShadowCause(StrEnum):
 _EQUAL = frozenset({ShadowOutcome.SAME, ShadowOutcome.BEST})
 
 
+class FeedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a source of a feed, such as a Prometheus, said of the nodes of a comparison.
+
+    `theirs`, `ours`: by the field of its answer; empty where it says nothing of the node. `since`: when that answer
+    came; None if none counted. `problem`: why it gave none when it was asked last; "" if it did.
+    """
+
+    source: str
+    since: datetime | None = None
+    theirs: dict[str, Any] = {}
+    ours: dict[str, Any] = {}
+    problem: str = ""
+
+
 class ShadowComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A decision of the scheduler, and what Bayplan would have decided in the same situation.
 
@@ -67,7 +81,7 @@ class ShadowComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     can't say. `margin`: how much higher its best score is than the next lower one; None if there is none.
     `between`: for a race, the event that came between. `reason`: why Bayplan would not have chosen their node, or any.
     `plugins`: the weighted scores that differ the most, those of our node minus those of theirs.
-    `their_victims`, `our_victims`: the pods that a preemption evicts.
+    `their_victims`, `our_victims`: the pods that a preemption evicts. `feeds`: what sources of measurements said.
     """
 
     time: datetime
@@ -85,6 +99,7 @@ class ShadowComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     plugins: tuple[tuple[str, int], ...] = ()
     their_victims: tuple[str, ...] = ()
     our_victims: tuple[str, ...] = ()
+    feeds: tuple[FeedInput, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -101,17 +116,38 @@ class ShadowCount(msgspec.Struct, rename="camel"):
     number: Count = 0
 
 
+class FeedAbsence(msgspec.Struct, rename="camel"):
+    """How many decisions were compared while a source gave no answer.
+
+    `stale`: with its last one. `without`: with none. `problem`: why it gave none, the last time.
+    """
+
+    source: str
+    stale: Count = 0
+    without: Count = 0
+    problem: str = ""
+
+    @property
+    def text(self) -> str:
+        """The numbers, for people."""
+        stale = f"{self.stale:,} compared with the last answer of {self.source}" if self.stale else ""
+        without = f"{self.without:,} compared without {self.source}" if self.without else ""
+        return "; ".join(filter(None, (stale, without)))
+
+
 class ShadowTally(msgspec.Struct, rename="camel"):
     """The numbers of comparisons by kind. Its size doesn't depend on how many there are.
 
     `missed`: bindings and failures that could not be compared, because the cluster was not followed then.
-    `loss`: the sum of the differences in scores of bindings, and `losses` how many of these are known.
+    `loss`: the sum of the differences in scores of bindings, and `losses` how many of these are known. `absences`: the
+    sources that gave no answer at times.
     """
 
     counts: list[ShadowCount] = []
     missed: Count = 0
     loss: int = 0
     losses: Count = 0
+    absences: list[FeedAbsence] = []
 
     def add(self, comparison: ShadowComparison) -> None:
         """Count a comparison."""
@@ -124,6 +160,20 @@ class ShadowTally(msgspec.Struct, rename="camel"):
         if comparison.subject is ShadowSubject.BINDING and comparison.difference is not None:
             self.loss += comparison.difference
             self.losses += 1
+        for each in comparison.feeds:
+            if each.problem:
+                self._add_absence(each)
+
+    def _add_absence(self, given: FeedInput) -> None:
+        found = next((each for each in self.absences if each.source == given.source), None)
+        if found is None:
+            found = FeedAbsence(given.source)
+            self.absences.append(found)
+        found.problem = given.problem
+        if given.since is None:
+            found.without += 1
+        else:
+            found.stale += 1
 
     def total(self, subject: ShadowSubject | None = None) -> int:
         """Return how many comparisons there are."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
@@ -16,8 +16,10 @@ from typing import Any
 from bayplan.answers.insight.answers import plural
 from bayplan.answers.shadow.backlog import CAUGHT_UP, Backlog, SeenChange
 from bayplan.answers.shadow.comparisons import ShadowComparison
+from bayplan.answers.shadow.feeds import ShadowFeeds
 from bayplan.answers.shadow.shadow import Shadow
 from bayplan.answers.shadow.written import written_at
+from bayplan.answers.snapshots.feeds import SourceAnswer
 from bayplan.answers.snapshots.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
 from bayplan.answers.snapshots.served import LISTING_PAUSE, FollowedKind
 from bayplan.core.api.custom_objects import CustomObject
@@ -81,6 +83,7 @@ class ShadowFollower:
         self._failures = Failures()
         self._pods = PodDecoder()
         self._follows: list[_Follow] = []
+        self._feeds = ShadowFeeds(client, shadow.world.handle.feeds.values(), self._told, self._fed, self._clock)
         self._denied: asyncio.Future[None] | None = None
         self._named: set[Kind] = set()
         """The kinds whose failure was reported since they could be read last."""
@@ -101,6 +104,7 @@ class ShadowFollower:
         self._follows = [_Follow(self._client, self, kind, self._clock.monotonic) for kind in kinds]
         self._denied = asyncio.get_running_loop().create_future()
         tasks = [asyncio.create_task(each.run(), name=f"shadow {each.kind.resource}") for each in self._follows]
+        tasks.append(asyncio.create_task(self._feeds.run(), name="ask feeds"))
         tasks.append(asyncio.create_task(self._take_in(), name="take in"))
         tasks.append(asyncio.create_task(self._settle(), name="settle"))
         tasks.append(asyncio.create_task(self._wait_for_lists(), name="wait for lists"))
@@ -140,7 +144,7 @@ class ShadowFollower:
         return found
 
     async def _wait_for_lists(self) -> None:
-        while not all(each.ready for each in self._follows):  # noqa: ASYNC110 - a problem sets no event
+        while not (self._feeds.asked and all(each.ready for each in self._follows)):  # noqa: ASYNC110 - a problem sets no event
             await asyncio.sleep(LISTING_PAUSE)
         for each in self._follows:
             if not each.synced:
@@ -270,6 +274,16 @@ class ShadowFollower:
             return
         self._backlog.add(SeenChange(kind, key, None, False, seconds, time))
         self._arrived.set()
+
+    def _told(self, answers: Sequence[SourceAnswer]) -> None:
+        self.shadow.feeds.answers = answers
+
+    def _fed(self, kind: Kind, key: str, raw: bytes | None) -> None:
+        """Take in what a source says, as a change of the cluster."""
+        if raw is None:
+            self.removed(kind, key)
+        else:
+            self.put(kind, key, self.decode(kind, raw), gap=False)
 
     def decode(self, kind: Kind, raw: bytes) -> Any:
         """Decode an object in the version that plugins read."""

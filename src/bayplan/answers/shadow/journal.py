@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.changes import node_changes
@@ -66,7 +67,9 @@ class JournalEntry(NamedTuple):
         """What happened, for people."""
         old, new = self.old, self.new
         if self.kind is not POD:
-            name = f"{self.kind.kind} {self.key}"
+            known = old if new is None else new
+            kind = known.get("kind") if isinstance(known, CustomObject) else None
+            name = f"{kind or self.kind.kind} {self.key}"
             return f"{name} was {'added' if old is None else 'deleted' if new is None else 'changed'}"
         if new is None:
             return f"pod {self.key} was deleted"

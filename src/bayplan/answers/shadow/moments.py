@@ -116,6 +116,17 @@ class MomentSearch:
         """Make the changes after the binding, burst by burst. `later`: the oldest first."""
         return self._in_turn((each, each.new) for each in self._known(later))
 
+    def with_other_answers(
+        self, earlier: Iterable[JournalEntry], later: Iterable[JournalEntry] = ()
+    ) -> ShadowComparison | None:
+        """Take back the answers of the sources of feeds, or take later ones: a scheduler asks them at other times."""
+        fed = self._world.handle.feeds
+        if not fed:
+            return None
+        old = [(each, each.old) for each in earlier if each.kind in fed]
+        new = [(each, each.new) for each in later if each.kind in fed]
+        return self._after(old, range(len(old)), ()) or self._after(new, range(len(new)), ())
+
     def in_queue_order(
         self, earlier: Sequence[JournalEntry], later: Sequence[JournalEntry], *, thorough: bool
     ) -> ShadowComparison | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,19 +12,22 @@ from bayplan.answers.shadow.comparisons import ShadowCause, ShadowComparison, Sh
 from bayplan.answers.shadow.journal import JournalEntry
 from bayplan.answers.shadow.judging import ShadowQuestion
 from bayplan.answers.shadow.moments import LAG
+from bayplan.answers.snapshots.feeds import SourceAnswer
 from bayplan.core.api.kinds import POD
 
 
 class OpenQuestion(NamedTuple):
     """A question that is answered after the grace. `position`: that of the journal before the decision was seen.
 
-    `answered`: it was answered already, and is only kept for doubts about the configuration.
+    `answers`: what the sources of feeds had said last. `answered`: it was answered already, and is only kept for doubts
+    about the configuration.
     """
 
     question: ShadowQuestion
     position: int
     seconds: float
     time: datetime
+    answers: Sequence[SourceAnswer] = ()
     answered: bool = False
 
 

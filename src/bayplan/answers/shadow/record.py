@@ -95,6 +95,7 @@ class ShadowRecord(msgspec.Struct, rename="camel"):
         """Whether it can be what a shadow has found."""
         times = [self.began, self.until, *(each.time for each in self.differences)]
         times += [each.begin for each in self.agreement.intervals]
+        times += [given.since for each in self.differences for given in each.feeds if given.since is not None]
         begins = [each.begin for each in self.agreement.intervals]
         return (
             all(each.tzinfo is not None and _EARLIEST <= each <= _LATEST for each in times)

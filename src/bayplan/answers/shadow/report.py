@@ -101,6 +101,7 @@ def _write_parquet(record: ShadowRecord, file: Any) -> None:
             ("plugins", plugins),
             ("their_victims", pa.list_(text)),
             ("our_victims", pa.list_(text)),
+            ("feeds", text),
         ]
     )
     rows = [
@@ -110,6 +111,7 @@ def _write_parquet(record: ShadowRecord, file: Any) -> None:
             "subject": each.subject.value,
             "outcome": each.outcome.value,
             "cause": each.cause.value,
+            "feeds": msgspec.json.encode(each.feeds).decode(),
             "plugins": [{"plugin": name, "difference": difference} for name, difference in each.plugins],
         }
         for each in record.differences

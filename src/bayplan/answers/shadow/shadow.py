@@ -19,13 +19,15 @@ import msgspec
 
 from bayplan.answers.shadow.comparisons import ShadowCause, ShadowComparison, ShadowSubject, ShadowTally
 from bayplan.answers.shadow.doubts import BINDINGS, Doubts
+from bayplan.answers.shadow.feeds import KnownFeeds
 from bayplan.answers.shadow.guesses import ShadowGuess
-from bayplan.answers.shadow.journal import ChangeJournal, JournalEntry
+from bayplan.answers.shadow.journal import WINDOW, ChangeJournal, JournalEntry
 from bayplan.answers.shadow.judging import ComparedScheduler, ShadowQuestion
 from bayplan.answers.shadow.moments import REACH, MomentSearch, SearchBudget, undo, vanished_in
 from bayplan.answers.shadow.opened import CAUSES, OpenQuestion, comparison_of, crosses
 from bayplan.answers.shadow.written import claims_of, decided_at, is_of, refusal, written_at
 from bayplan.answers.simulation.world import World
+from bayplan.answers.snapshots.feeds import PAUSE
 from bayplan.core.api.kinds import POD, Kind
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
@@ -33,6 +35,8 @@ from bayplan.core.framework.profile import Profile
 
 GRACE = 1.0
 """Seconds until a difference is explained: what the scheduler knew already may be seen that much later."""
+NEXT_ANSWER = PAUSE + 3.0
+"""The same where sources of feeds are asked, each at other times than the scheduler does: until their next answer."""
 MOST_OPEN = 500
 """How many differences wait for that at most."""
 MOST_DUE = 16
@@ -57,7 +61,6 @@ class Shadow:
         configuration: KubeSchedulerConfiguration | None = None,
         theirs: tuple[KubeSchedulerConfiguration, Sequence[ExtraPlugin]] | None = None,
         *,
-        grace: float = GRACE,
         budget: SearchBudget | None = None,
         tally: ShadowTally | None = None,
     ) -> None:
@@ -66,10 +69,13 @@ class Shadow:
         self._names = frozenset(names)
         self._ours = ComparedScheduler(world, configuration)
         self._theirs = self._ours if theirs is None else ComparedScheduler(world, *theirs, other=True)
-        self._grace = grace
+        asks = any(feed.sources for feed in world.handle.feeds.values())
+        self._grace = NEXT_ANSWER if asks else GRACE
         self.budget = budget or SearchBudget()
         """How many decisions may be asked for to explain differences."""
-        self._journal = ChangeJournal()
+        self._journal = ChangeJournal(WINDOW + self._grace - GRACE)
+        self.feeds = KnownFeeds(world.handle.feeds)
+        """What sources of measurements say. Their objects are changes of the cluster, as others."""
         self._doubts = {
             name: Doubts(world, name, partial(_known, world, name, configuration, theirs)) for name in names
         }
@@ -108,6 +114,7 @@ class Shadow:
             new = self._assumed(new, binds=self._binds(self._world.pod(key), new))
         self._world.change(kind, key, new)
         self._world.keep()
+        self.feeds.note(kind, new, time)
         self.budget.pass_time(seconds)
 
     def put(
@@ -149,6 +156,7 @@ class Shadow:
         self._world.change(kind, key, new)
         self._world.keep()
         self._journal.add(seconds, kind, key, old, new)
+        self.feeds.note(kind, new, self._world.handle.time)
         self.budget.pass_time(seconds)
 
     def _binds(self, old: PodInfo | None, new: PodInfo) -> bool:
@@ -196,13 +204,13 @@ class Shadow:
     # Questions
 
     def _ask(self, question: ShadowQuestion, seconds: float, time: datetime) -> list[ShadowComparison]:
-        opened = OpenQuestion(question, self._journal.next, seconds, time)
+        opened = OpenQuestion(question, self._journal.next, seconds, time, self.feeds.answers)
         if question.subject is not ShadowSubject.NOMINATION:  # its victims may be seen later
             with self._before(question, opened.position):
                 found = self._at_once(opened)
             if found is not None:
                 self._keep_for_doubts(opened)
-                return [self._counted(found, question.pod.scheduler_name)]
+                return [self._counted(found, opened)]
         else:
             self._nominated.append((opened.position, question.node))
         self._open.append(opened)
@@ -236,10 +244,15 @@ class Shadow:
                     later = self._journal.since(each.position)
                     undo(self._world, [entry for entry in later if entry.position < undone])
                     undone = each.position
-                    found += self._settled(self._with_victims(each, later), later, seconds)
+                    found += self._settled(self._with_victims(each, later), self._soon(each, later), seconds)
         for doubts in self._doubts.values():
             doubts.think(self._world.handle.time, everything=everything)
         return found[::-1]
+
+    def _soon(self, asked: OpenQuestion, later: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
+        """The changes that the scheduler may have known: what was seen soon after its decision, and later answers."""
+        fed, end = self._world.handle.feeds, asked.seconds + GRACE
+        return [each for each in later if each.seconds <= end or each.kind in fed] if fed else later
 
     def settles(self, seconds: float) -> bool:
         """Return whether there is anything to explain by now."""
@@ -254,13 +267,15 @@ class Shadow:
             if not asked.answered:
                 nominated = question.subject is ShadowSubject.NOMINATION  # the others were asked at once
                 answer = (self._at_once(asked) if nominated else None) or self._at_last(asked, later)
-                yield self._counted(answer, name)
+                yield self._counted(answer, asked)
             if question.subject is ShadowSubject.BINDING:
                 self._doubts[name].ask(question.pod, question.node, seconds)
 
-    def _counted(self, found: ShadowComparison, scheduler: str) -> ShadowComparison:
+    def _counted(self, found: ShadowComparison, opened: OpenQuestion) -> ShadowComparison:
+        inputs = self.feeds.inputs(opened.answers, found.theirs, found.ours)
+        found = msgspec.structs.replace(found, feeds=tuple(inputs))
         self.tally.add(found)
-        self._doubts[scheduler].add(found)
+        self._doubts[opened.question.pod.scheduler_name].add(found)
         return found
 
     def _with_victims(self, opened: OpenQuestion, later: Sequence[JournalEntry]) -> OpenQuestion:
@@ -303,7 +318,11 @@ class Shadow:
         found = self._here(opened)
         if found is None and opened.question.subject is ShadowSubject.NOMINATION:
             found = self._with_evictions(opened)
-        return found or self._search(opened).behind(islice(self._journal.before(opened.position), NEAR))
+        if found is not None:
+            return found
+        search = self._search(opened)
+        answers = search.with_other_answers(self._journal.before(opened.position))
+        return answers or search.behind(islice(self._journal.before(opened.position), NEAR))
 
     def _here(self, opened: OpenQuestion) -> ShadowComparison | None:
         """The answer in this state; None if Bayplan decides otherwise in both configurations."""
@@ -332,7 +351,8 @@ class Shadow:
             if each.key not in question.victims or not self._evicts_for(each, opened)
         ]
         thorough = question.subject is not ShadowSubject.BINDING or not self._theirs.samples(question.pod)
-        found = search.in_queue_order(earlier, later, thorough=thorough) or search.ahead(later)
+        found = search.with_other_answers((), later)
+        found = found or search.in_queue_order(earlier, later, thorough=thorough) or search.ahead(later)
         if found is None:
             theirs = self._theirs.judge(question)
             if self._theirs.sampling_explains(question, theirs):

@@ -58,7 +58,8 @@ def _better(found: ShadowComparison) -> str:
 def _why(found: ShadowComparison) -> str:
     if found.cause is ShadowCause.NONE:
         return ""
-    return f"; cause: {found.cause.value}" + (f", {found.between}" if found.between else "")
+    absent = "" if found.equal else "".join(f"; {each.problem}" for each in found.feeds if each.problem)
+    return f"; cause: {found.cause.value}" + (f", {found.between}" if found.between else "") + absent
 
 
 def summary(tally: ShadowTally, late: float = 0.0) -> str:
@@ -76,6 +77,7 @@ def summary(tally: ShadowTally, late: float = 0.0) -> str:
         parts.append(f"{races:,} equal in an earlier or later state")
     if tally.missed:
         parts.append(f"{tally.missed:,} missed")
+    parts += [each.text for each in tally.absences]
     return "; ".join(parts) + behind
 
 
@@ -132,6 +134,7 @@ class ShadowReport(Answer):
             Text(f"{', '.join(self.record.schedulers)}: {summary(self.record.tally, self.late)}")
         ]
         parts += [Text(each.text) for each in self.record.guesses]
+        parts += [Text(f"The last time: {each.problem}") for each in self.record.tally.absences]
         if rows := self.rows():
             parts.append(_table(rows, "number", "share"))
         if shown:

@@ -35,7 +35,8 @@ class FeedSource:
     """Where an object of a feed comes from. `name`: of the source; those of one feed that have one name are the same.
 
     `ask(client, now)`: returns the name of the object and its content, or raises FeedError. It may be called in any
-    thread with an event loop, and changes nothing. `client`: of the cluster.
+    thread with an event loop, and changes nothing. `client`: of the cluster. A shadow records what each field of the
+    content has under the name of a node.
     """
 
     name: str

@@ -58,13 +58,17 @@ def collect_shadow(
 
 
 def _followed(declared: Sequence[Document], known: Sequence[Document]) -> Iterator[Document]:
-    """What plugins declare that they list and watch, but for what is known: a shadow reads nothing in another way."""
+    """What plugins declare that they list, or list and watch, but for what is known.
+
+    A shadow reads nothing in another way. It lists what sources of measurements need, such as the nodes' metrics.
+    """
     granted = {(group, resource) for rule in known for group in rule["apiGroups"] for resource in rule["resources"]}
     for rule in declared:
         for group in rule.get("apiGroups") or ():
             resources = [each for each in rule.get("resources") or () if (group, each) not in granted]
-            if resources and set(_FOLLOWS) <= set(rule["verbs"]):
-                yield {"apiGroups": [group], "resources": resources, "verbs": list(_FOLLOWS)}
+            verbs = [each for each in _FOLLOWS if each in rule["verbs"]]
+            if resources and "list" in verbs:
+                yield {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:

@@ -49,11 +49,22 @@ _OF_SOURCE = _matching("(load-watcher|prometheus|kubernetesmetricsserver)(-[0-9]
 _WORKLOAD = fields(selector=_value_of("appgroup.diktyo.x-k8s.io.workload"))
 _PLACE = _value_of("topology.kubernetes.io/zone")
 _ZONE_NAME = _matching("node-[0-9]+")
-_SETTING = each(
-    fields(
-        name=words("topologyManagerPolicy", "topologyManagerScope", "topologyManagerMaxNUMANodes"),
-        value=_matching("[0-9]+|none|best-effort|restricted|single-numa-node|pod|container"),
-    )
+
+
+def _each_named(rule: Rule) -> Rule:
+    """A rule for lists of things that have names. Those whose names aren't kept mean nothing to decisions."""
+    listed = each(rule)
+    return lambda value, names: [item for item in listed(value, names) or () if item.get("name")]
+
+
+def _setting(value: Any, _: Names) -> Any:
+    """The value of a setting of the Topology Manager; one that it doesn't have stays one."""
+    return value if isinstance(value, str) and _SETTING.fullmatch(value) else "another"
+
+
+_SETTING = re.compile("[0-9]+|none|best-effort|restricted|single-numa-node|pod|container")
+_SETTINGS = _each_named(
+    fields(name=words("topologyManagerPolicy", "topologyManagerScope", "topologyManagerMaxNUMANodes"), value=_setting)
 )
 
 OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
@@ -106,12 +117,12 @@ OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
         "node",
         "NodeResourceTopology",
         topologyPolicies=each(_matching("None|(SingleNUMANode|BestEffort|Restricted)(Pod|Container)Level")),
-        attributes=_SETTING,
-        zones=each(
+        attributes=_SETTINGS,
+        zones=_each_named(
             fields(
                 name=_ZONE_NAME,
                 type=words("Node"),
-                costs=each(fields("value", name=_ZONE_NAME)),
+                costs=_each_named(fields("value", name=_ZONE_NAME)),
                 resources=each(fields("capacity allocatable available", name=resource_name)),
             )
         ),

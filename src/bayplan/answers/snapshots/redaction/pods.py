@@ -23,6 +23,7 @@ from bayplan.answers.snapshots.redaction.rules import (
     known_annotations,
     labels,
     name,
+    profile_path,
     request,
     resource_name,
     verbatim,
@@ -64,16 +65,7 @@ def _security(value: Any, names: Names) -> Any:
     return _SECCOMP(value, names) or None
 
 
-def _profile_path(value: Any, names: Names) -> Any:
-    """The path of a seccomp profile, which ends in its namespace and its name."""
-    folder, _, file = value.rpartition("/") if isinstance(value, str) else ("", "", "")
-    namespace, profile = folder.rpartition("/")[2], file.rpartition(".")[0] if "." in file else file
-    if not namespace or not profile:
-        return None
-    return f"operator/{names.new('namespace', namespace)}/{names.new('seccompprofile', profile)}.json"
-
-
-_SECCOMP = fields(seccompProfile=fields(type=words("Localhost"), localhostProfile=_profile_path))
+_SECCOMP = fields(seccompProfile=fields(type=words("Localhost"), localhostProfile=profile_path))
 _CONTAINER = fields(
     "restartPolicy resizePolicy",
     securityContext=_security,

@@ -269,12 +269,23 @@ def host_ip(value: Any, names: Names) -> Any:
     return names.new("ip", value)
 
 
+def profile_path(value: Any, names: Names) -> Any:
+    """The path of a seccomp profile, which ends in its namespace and its name."""
+    folder, _, file = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    namespace, profile = folder.rpartition("/")[2], file.rpartition(".")[0] if "." in file else file
+    if not namespace or not profile:
+        return None
+    return f"operator/{names.new('namespace', namespace)}/{names.new('seccompprofile', profile)}.json"
+
+
 def known_annotations(value: Any, names: Names) -> Any:
     """The annotations that decisions or questions depend on."""
     if not isinstance(value, dict):
         return None
     found = {field: rule(value[field], names) for field, rule in _ANNOTATIONS.items() if field in value}
     found |= {names.key(field): names.value(field, value[field]) for field in names.measured if field in value}
+    if profiles := sorted(field for field in value if _SECCOMP in field):  # the first one counts
+        found[f"{_SECCOMP}/pod"] = profile_path(value[profiles[0]], names)
     return {field: text for field, text in found.items() if text is not None} or None
 
 
@@ -291,6 +302,7 @@ def _integer(value: Any, _: Names) -> Any:
     return value if isinstance(value, str) and _INTEGER.fullmatch(value) else "invalid"
 
 
+_SECCOMP = "seccomp.security.alpha.kubernetes.io"
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 
 _ANNOTATIONS: Mapping[str, Rule] = {
