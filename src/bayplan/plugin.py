@@ -90,7 +90,6 @@ from bayplan.core.framework.interface import (
     WhatIf,
 )
 from bayplan.core.framework.measurements import Measurements
-from bayplan.core.framework.redacting import RedactedPods
 from bayplan.core.framework.remedies import (
     Details,
     Remedy,
@@ -189,7 +188,6 @@ __all__ = [
     "PreScore",
     "QueueSort",
     "QueuedTogether",
-    "RedactedPods",
     "Rejections",
     "Release",
     "Remedy",

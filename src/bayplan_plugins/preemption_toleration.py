@@ -31,8 +31,7 @@ _LONGEST = 10**9
 class PreemptionTolerance:
     """What the pods of a PriorityClass tolerate.
 
-    `minimum`: the lowest priority that preempts them at once. `seconds`: how long after their placement lower ones
-    don't; negative for ever.
+    `minimum`: the lowest priority that preempts them at once. `seconds`: for how long lower ones don't (< 0: ever).
     """
 
     minimum: int

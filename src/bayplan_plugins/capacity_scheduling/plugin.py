@@ -1,7 +1,6 @@
 """CapacityScheduling: pods use what their namespace is guaranteed, and borrow what others don't use of theirs.
 
-Mirrors pkg/capacityscheduling/capacity_scheduling.go of scheduler-plugins. docs/scheduler-plugins.md lists the
-differences.
+Mirrors pkg/capacityscheduling of scheduler-plugins. docs/scheduler-plugins.md lists the differences.
 """
 
 from __future__ import annotations

@@ -50,8 +50,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 class Coscheduling(Plugin):
     """Binds the pods of a group together or not at all.
 
-    A member is assigned if it is bound, or from Permit until it is unreserved or deleted. Members that are being
-    deleted are not counted.
+    A member is assigned if it is bound, or from Permit on. Members that are being deleted are not counted.
     """
 
     name = "Coscheduling"

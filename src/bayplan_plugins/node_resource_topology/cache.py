@@ -35,7 +35,6 @@ from bayplan_plugins.node_resource_topology.fingerprints import fingerprint
 from bayplan_plugins.node_resource_topology.topologies import (
     FINGERPRINT,
     FINGERPRINT_METHOD,
-    ONLY_EXCLUSIVE_METHOD,
     Amounts,
     Topology,
     read,
@@ -44,6 +43,7 @@ from bayplan_plugins.node_resource_topology.topologies import (
 log = logging.getLogger("bayplan.node_resource_topology")
 
 PASSTHROUGH, DISCARD, OVER_RESERVE = "Passthrough", "DiscardReserved", "OverReserve"
+_ONLY_EXCLUSIVE_METHOD = "with-exclusive-resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class TopologyCache:
         method = self._settings.method
         if FINGERPRINT not in topology.attributes or method == ALL:
             return False
-        return method == ONLY_EXCLUSIVE or topology.attributes.get(FINGERPRINT_METHOD) == ONLY_EXCLUSIVE_METHOD
+        return method == ONLY_EXCLUSIVE or topology.attributes.get(FINGERPRINT_METHOD) == _ONLY_EXCLUSIVE_METHOD
 
     def _is_foreign(self, pod: PodInfo) -> bool:
         mode = self._settings.foreign

@@ -21,7 +21,6 @@ from bayplan.plugin import (
     Nodes,
     Plugin,
     PodInfo,
-    RedactedPods,
     Rejections,
     Status,
 )
@@ -39,7 +38,6 @@ from bayplan_plugins.node_resource_topology.evictions import ZoneEvictions
 from bayplan_plugins.node_resource_topology.explaining import details
 from bayplan_plugins.node_resource_topology.hints import ZoneHints
 from bayplan_plugins.node_resource_topology.new_nodes import topology_like
-from bayplan_plugins.node_resource_topology.redacting import keep_fingerprint
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES
 
 _DEFAULT_ARGUMENTS = NodeResourceTopologyMatchArgs()
@@ -75,11 +73,6 @@ class NodeResourceTopologyMatch(Plugin):
     def definitions(cls) -> Iterable[Mapping[str, Any]]:
         """Return the definition of NodeResourceTopologies."""
         return (definition("noderesourcetopologies"),)
-
-    @classmethod
-    def keep_redacted(cls, kind: str, old: Mapping[str, Any], new: dict[str, Any], pods: RedactedPods) -> str:
-        """Keep the fingerprints of topologies."""
-        return keep_fingerprint(old, new, pods) if kind == "noderesourcetopologies.topology.node.k8s.io" else ""
 
     # Filter
 

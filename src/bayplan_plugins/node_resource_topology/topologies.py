@@ -1,7 +1,6 @@
 """What a NodeResourceTopology says: the policy of the kubelet's Topology Manager, and what each zone has left.
 
-Mirrors nodeconfig/topologymanager.go and pluginhelpers.go. Amounts are in millicores of cpu, and in whole units of
-other resources.
+Mirrors nodeconfig/topologymanager.go and pluginhelpers.go. Amounts are in millicores of cpu, else in whole units.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ Amounts = Mapping[str, int]
 DEFAULT_MAX_ZONES, LARGEST_MAX_ZONES, LARGEST_NUMBER = 8, 1024, 63
 FINGERPRINT, FINGERPRINT_METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
 FINGERPRINT_ANNOTATION = "topology.node.k8s.io/fingerprint"
-ONLY_EXCLUSIVE_METHOD = "with-exclusive-resources"
 _SINGLE = "single-numa-node"
 _POLICIES = {"none", "best-effort", "restricted", _SINGLE}
 _OLD_POLICIES = {"SingleNUMANode": _SINGLE, "BestEffort": "best-effort", "Restricted": "restricted"}

@@ -1,7 +1,6 @@
 """Asks a source for the loads of all nodes: Prometheus, metrics-server, or the HTTP API of a load-watcher.
 
-What is asked, and what becomes of the answers, is as in github.com/paypal/load-watcher: its queries, its operators, its
-percentages.
+The queries, the operators and the percentages are those of github.com/paypal/load-watcher.
 """
 
 from __future__ import annotations

@@ -40,16 +40,6 @@ def redacted_configuration(text: str, names: Names) -> tuple[str, list[str]]:
     return yaml.safe_dump(redacted), sorted(given - _ARGUMENTS.keys())
 
 
-def enabled_plugins(text: str) -> list[str]:
-    """The names of the plugins that the profiles of a configuration in YAML enable."""
-    document = yaml.safe_load(text) if text else None
-    if not isinstance(document, dict):
-        return []
-    plugins = [profile.get("plugins") or {} for profile in document.get("profiles") or ()]
-    enabled = [each.get("enabled") or () for points in plugins for each in points.values()]
-    return list(dict.fromkeys(each["name"] for those in enabled for each in those))
-
-
 def _duration(value: Any, _: Names) -> Any:
     try:
         durations.parse(value)

@@ -14,12 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from bayplan.answers.history.redacting import Redactor, key_of
-from bayplan.answers.replay.redacted_configuration import enabled_plugins, redacted_configuration
-from bayplan.answers.replay.redacted_pods import SeenPods
+from bayplan.answers.replay.redacted_configuration import redacted_configuration
 from bayplan.core.api.kinds import POD, Kind, kind_of
 from bayplan.core.api.objects import encode
-from bayplan.core.config.shipped_plugins import shipped_plugin
-from bayplan.core.framework.redacting import KeepRedacted
 from bayplan.running.provisioning.checkpoints import DeskNames, renamed
 from bayplan.running.recording.entries import (
     Activated,
@@ -64,15 +61,10 @@ class RecordingRedactor:
         self._names = self._objects.names
         self._kinds: dict[str, Kind] = {}
         self._desk_names = DeskNames(self._uid, self._node, self._key, self._own, without_text)
-        self._plugins: list[KeepRedacted] = []
-        """Those whose objects rest on names."""
-        self._pods = SeenPods(self._pod)
 
     def setting(self, setting: Setting) -> Setting:
         """The setting without addresses, folders, and the arguments of plugins of the user's."""
         configuration, without_arguments = redacted_configuration(setting.configuration, self._names)
-        enabled: Iterable[object] = map(shipped_plugin, enabled_plugins(configuration))
-        self._plugins = [plugin for plugin in enabled if isinstance(plugin, KeepRedacted)]
         for name in without_arguments:
             self._leave_out(f"the arguments of plugin {name}")
         plugins = tuple(map(_plugin, setting.plugins))
@@ -129,8 +121,6 @@ class RecordingRedactor:
 
     def _changed(self, entry: Changed) -> Changed | None:
         kind = self._kind(entry.kind)
-        if self._plugins and kind is POD:
-            self._see(entry.key, entry.raw)
         if entry.raw is None:
             gone = self._objects.removed(kind, entry.key)
             return None if gone is None else replace(entry, key=gone)
@@ -139,22 +129,11 @@ class RecordingRedactor:
 
     def _raw(self, kind: str, key: str, raw: bytes) -> tuple[str, bytes] | None:
         """The new key and the new JSON of an object; None for one that is left out."""
-        old = msgspec.json.decode(raw)
-        found = self._objects(self._kind(kind), key, old)
-        if found is None:
+        redacted = self._objects(self._kind(kind), key, msgspec.json.decode(raw))
+        if redacted is None:
             self._leave_out(f"objects of the kind {kind}")
             return None
-        redacted = dict(found)
-        for plugin in self._plugins:
-            if lost := plugin.keep_redacted(self._kind(kind).resource, old, redacted, self._pods):
-                self._leave_out(lost)
         return key_of(redacted), encode(redacted)
-
-    def _see(self, key: str, raw: bytes | None) -> None:
-        if raw is None:
-            self._pods.removed(key)
-        else:
-            self._pods.put(key, raw)
 
     def _kind(self, name: str) -> Kind:
         kind = self._kinds.get(name)
@@ -174,9 +153,6 @@ class RecordingRedactor:
         return replace(entry, raw=raw, error=error)
 
     def _checkpoint(self, entry: Checkpoint) -> Checkpoint:
-        for each in entry.objects if self._plugins else ():
-            if self._kind(each.kind) is POD:
-                self._see(each.key, each.raw)
         objects = (self._recorded_object(each) for each in entry.objects)
         return replace(
             entry,

@@ -13,6 +13,6 @@ and `bayplan.answers.simulation.handle`.
 Other packages use `arguments`, `assuming`, `binding_runner`, `calling`, `capabilities`, `changes`, `checks`,
 `cycle_data`, `device_slices`, `events`, `extenders`, `feeds`, `functions`, `gangs`, `giving_way`, `handle`, `hints`,
 `interface`, `lasting_taints`, `measurements`, `missing_volumes`, `near_names`, `normalization`, `own_volumes`,
-`placements`, `pod_run`, `profile`, `promises`, `redacting`, `remedies`, `resizes`, `runner`, `shortages`, `status`,
+`placements`, `pod_run`, `profile`, `promises`, `remedies`, `resizes`, `runner`, `shortages`, `status`,
 `unknown_writes`, `verdicts`, `waiting_pods`, `what_if`.
 """
