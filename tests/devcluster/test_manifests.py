@@ -52,7 +52,7 @@ def test_all_documents_are_read_and_objects_without_a_namespace_come_first(tmp_p
         ),
         "no name": ("apiVersion: v1\nkind: Pod\n", "Pod: metadata.name is missing"),
         "odd metadata": ("apiVersion: v1\nkind: Pod\nmetadata: web\n", "Pod: metadata.name is missing"),
-        "not a text": (b"\xff\xfe", "not a text file in UTF-8: byte 0 is 0xff"),
+        "not a text": (b"\xff\xfa", "not a text file in UTF-8: byte 0 is 0xff"),
         "too deep": ("[" * 5000, "document 1: nested too deeply"),
         "unknown tag": ("a: !odd b\n", "could not determine a constructor for the tag '!odd'"),
         "control characters": ("\x00", "not valid YAML"),

@@ -15,7 +15,7 @@ from shipped import manifests as manifests_of
 from tests.support.waiting import until
 
 from bayplan.answers.history.recording import HistoryRecorder
-from bayplan.answers.history.recording_session import Pace
+from bayplan.answers.history.recording_session import RecorderPace
 from bayplan.answers.shadow.following import ShadowError, ShadowFollower
 from bayplan.answers.shadow.shadow import Shadow
 from bayplan.answers.simulation.world import World
@@ -89,7 +89,7 @@ async def reading(what: str, folder: Path, revoked: set[tuple[str, str]] = froze
                 shadow = Shadow(World(None, (), gates), {"default-scheduler"}, None, None)
                 reader = ShadowFollower(client, shadow, lambda _: None)
             else:
-                reader = HistoryRecorder(client, folder / "h", "a test", pace=Pace(tick_seconds=0.05))
+                reader = HistoryRecorder(client, folder / "h", "a test", pace=RecorderPace(tick_seconds=0.05))
             task = asyncio.create_task(reader.run())
             try:
                 yield task, asked

@@ -14,7 +14,7 @@ from bayplan.running.extender.server import ServerSettings
 from bayplan.running.service.serving.health import HealthChecks
 from bayplan.running.service.serving.options import SecureServing, ServingOptions
 from bayplan.running.service.serving.server import EndpointServer
-from bayplan_devcluster.apiserver import ApiServer
+from bayplan_devcluster.apiserver import Address, ApiServer
 
 
 class AllNodes(Plugin):
@@ -43,7 +43,7 @@ async def extender(**options):
 
 @asynccontextmanager
 async def api_server(**options):
-    async with ApiServer(**options) as server:
+    async with ApiServer(address=Address(**options)) as server:
         yield int(server.url.rpartition(":")[2])
 
 

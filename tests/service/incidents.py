@@ -105,9 +105,8 @@ class ShadowOfAnother:
 
     def compare(self, outcome: ShadowOutcome, number: int) -> None:
         for _ in range(number):
-            self.tally.add(
-                SimpleNamespace(subject=ShadowSubject.BINDING, outcome=outcome, cause=ShadowCause.NONE, difference=None)
-            )
+            found = {"subject": ShadowSubject.BINDING, "outcome": outcome, "cause": ShadowCause.NONE}
+            self.tally.add(SimpleNamespace(**found, difference=None, feeds=()))
 
 
 class RecorderOfHistory:

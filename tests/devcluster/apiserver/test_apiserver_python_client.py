@@ -6,13 +6,13 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
-from bayplan_devcluster.apiserver import ApiServer, Tls
+from bayplan_devcluster.apiserver import Address, ApiServer, Tls
 
 
 @pytest.fixture(params=["http", "https"])
 async def core(request):
     secure = request.param == "https"
-    options = {"tls": Tls.create(), "tokens": {"secret": "me"}} if secure else {}
+    options = {"address": Address(tls=Tls.create()), "tokens": {"secret": "me"}} if secure else {}
     async with ApiServer(**options) as server:
         api = await asyncio.to_thread(config.new_client_from_config_dict, yaml.safe_load(server.kubeconfig()))
         yield client.CoreV1Api(api)
