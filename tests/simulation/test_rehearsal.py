@@ -1,6 +1,5 @@
 """A rehearsal begins with what a world has, and leaves it as it was."""
 
-import random
 from datetime import timedelta
 
 import pytest
@@ -173,77 +172,3 @@ def test_a_job_creates_its_next_pods_as_others_complete():
         ("sum-a+next-2", 30),
         ("sum-a+next-1", 60),
     ]
-
-
-class FirstOfEqual(random.Random):
-    """Draws nothing, so that the number of draws doesn't matter."""
-
-    def choice(self, seq):
-        return seq[0]
-
-    def randrange(self, *_):
-        return 0
-
-
-class LastRefusals(TimelineObserver):
-    """Notes of each pod that is bound how many pods were gone when it was refused last."""
-
-    def __init__(self):
-        self.number = 0
-        self.refused = {}
-        self.lines = []
-
-    def attempted(self, plan):
-        self.refused.update({refusal.pod.uid: self.number for refusal in plan.refused})
-
-    def gone(self, pod, life):
-        self.number += 1
-
-    def bound(self, pod, life):
-        self.lines.append((pod.name, self.refused.get(pod.uid)))
-
-
-class AttemptsAll(Rehearsal):
-    """A rehearsal in which nothing is known before an attempt."""
-
-    known = 0
-
-    def _known_rejection(self, queued):
-        return None
-
-
-class CountsKnown(Rehearsal):
-    known = 0
-
-    def _known_rejection(self, queued):
-        found = super()._known_rejection(queued)
-        self.known += found is not None
-        return found
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_decisions_that_are_known_are_those_of_attempts(seed):
-    rng = random.Random(seed)
-    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    pods, seconds = [], {}
-    for number in range(40):
-        name, cpu = f"p{number:02}", rng.choice(("1", "2", "3"))
-        seconds[name] = rng.randint(1, 60)
-        more = {"affinity": affinity, "labels": {"app": "a"}} if rng.random() < 0.2 else {}
-        pods.append(make_pod(name, cpu=cpu, priority=rng.choice((0, 0, 10)), **more))
-    results = []
-    for kind in (CountsKnown, AttemptsAll):
-        world = world_of(*pods, nodes=("a", "b", "c"))
-        world.rng.__class__ = FirstOfEqual
-        ends = Ends(**seconds)
-        refusals = LastRefusals()
-        rehearsal = kind(world, BEGIN, [ends, refusals], FIFO)
-        rehearsal.run([TheWorldGoesOn()], 1e6)
-        results.append((ends.lines, refusals.lines))
-        assert (rehearsal.known > 0) == (kind is CountsKnown)
-    (lines, refusals), (expected, attempted) = results
-    assert lines == expected
-    assert [name for name, _ in refusals] == [name for name, _ in attempted]
-    # the one that is asked about need not be the one that would be attempted of equal ones: it is refused later, then
-    assert all(known == last or known > last for (_, known), (_, last) in zip(refusals, attempted, strict=True))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
@@ -20,13 +20,8 @@ from bayplan.answers.simulation.timeline import Happening, Timeline
 from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.executor.ports import Binding
-from bayplan.core.executor.runtime import Only
 from bayplan.core.framework.binding_runner import run_unreserve
-from bayplan.core.framework.changes import ASSIGNED_POD_DELETE
-from bayplan.core.framework.events import ClusterEvent
-from bayplan.core.framework.status import PluginError
-from bayplan.core.queue import QueuedPod
-from bayplan.core.scheduling import Decision, Plan, Unit
+from bayplan.core.scheduling import Plan
 
 _MOST_FAILED = 10
 """After so many failures, a pod is given up."""
@@ -41,17 +36,12 @@ class Rehearsal(Timeline):
     """
 
     _failed: Counter[str]
-    _known: list[Plan]
-    """What is known of attempts that would come next: observers learn first of the event that they follow."""
-    _unknown: str = ""
-    """The uid of the pod about which it was found last that only an attempt tells."""
 
     def run(self, happenings: Iterable[Happening], until: float) -> None:
         """Let everything happen until a time, or until `stop`; then undo it, whatever it raised."""
         world = self.world
         mark = world.mark()
         self._failed = Counter()
-        self._known = []
         try:
             super().run(happenings, until)
         finally:
@@ -81,57 +71,6 @@ class Rehearsal(Timeline):
             left = pod.metadata.deletionTimestamp
             seconds = 0.0 if left is None else (left - self.begin).total_seconds()
             self.after(max(seconds, 0.0), self._leave, pod.uid, life.leaving)
-
-    def _move(self, event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
-        """Requeue pods. Where all keep their order, those stay that the end of a pod leaves rejected as they were."""
-        if only is None and event is ASSIGNED_POD_DELETE and self.behaviour.retries.keeps_order:
-            only = self._is_attempted
-        super()._move(event, old, new, only)
-
-    def _is_attempted(self, pod: PodInfo) -> bool:
-        """Whether a pod that was rejected is attempted again. If the decision is known, it counts as attempted."""
-        queued = self._queue.get(pod.uid)
-        known = None if queued is None or queued.alike is None else self._known_rejection(queued)
-        if queued is None or known is None or known.alike != queued.alike:
-            self._unknown = pod.uid
-            return True
-        self.attempts += 1
-        self._known.append(Plan.of(Unit(pod), known))
-        return False
-
-    def _attempt(self, queued: QueuedPod) -> None:
-        """Attempt a pod. A decision that is known is carried out at once."""
-        unknown, self._unknown = self._unknown, ""
-        known = None if queued.uid == unknown else self._known_rejection(queued)
-        if known is None:
-            super()._attempt(queued)
-            return
-        self.attempts += 1
-        plan = Plan.of(Unit(queued.pod), known)
-        self.attempted(plan)
-        self._scheduler.executor.carry_out(plan)
-        self._go_to(self.now + self.behaviour.attempt_seconds)
-
-    def _known_rejection(self, queued: QueuedPod) -> Decision | None:
-        """The decision about a pod that is attempted by itself, if it is rejected as an equal one was; else None."""
-        pod, world = queued.pod, self.world
-        if queued.group is not None or pod.terminating or pod.node_name or world.pod(pod.key) is not pod:
-            return None
-        profile = world.profiles[pod.scheduler_name]
-        found = world.sharing[pod.scheduler_name].rejected_still(profile, world.state, pod, world.rng)
-        try:
-            alone = found is not None and self._scheduler.attempts.unit_of(queued).gang is None
-        except PluginError:  # the attempt records it
-            return None
-        return replace(found, pod=pod) if alone else None
-
-    def _settle(self) -> None:
-        """Let bindings and evictions go on. The attempts with known decisions take their time, too."""
-        super()._settle()
-        known, self._known = self._known, []
-        for plan in known:
-            self.attempted(plan)
-            self._go_to(self.now + self.behaviour.attempt_seconds)
 
     def attempted(self, plan: Plan) -> None:
         """Tell the observers, and count failures."""

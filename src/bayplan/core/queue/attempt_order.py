@@ -77,10 +77,8 @@ class AttemptOrder:
         return len(self._batch_of)
 
     def any(self) -> QueuedPod:
-        """Return one of the pods: if they keep their ranks, the first. There must be one."""
-        found = next(iter(self._batch_of.values())).pods.peek()
-        assert found is not None
-        return found
+        """Return one of the pods. There must be one."""
+        return next(iter(next(iter(self._batch_of.values())).pods))
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod whose own attempt has just been rejected."""

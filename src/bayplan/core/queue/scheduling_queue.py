@@ -132,8 +132,7 @@ class SchedulingQueue(Places):
         """Requeue the pods that an event may make schedulable. Returns how many became active or entered backoff.
 
         The event is also recorded for the pods in flight. `old` and `new`: the object before and after the event, or
-        None. `only`: if given, of the pods that the event helps, those that do not satisfy it are not requeued. Mirrors
-        MoveAllToActiveOrBackoffQueue.
+        None. `only`: if given, pods that do not satisfy it are not requeued. Mirrors MoveAllToActiveOrBackoffQueue.
         """
         moved = 0
         self.groups.separate_owners(old, new)
@@ -145,9 +144,9 @@ class SchedulingQueue(Places):
         for queued in waiting:
             if queued.group is not None and queued.group.place not in {Place.GATED, Place.UNSCHEDULABLE}:
                 continue  # another of its pods has requeued it
-            if not (queued.gated and self._is_still_gated(queued)):
+            if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
-                if requeue is not Requeue.SKIP and (only is None or only(queued.pod)):
+                if requeue is not Requeue.SKIP:
                     entry = self.groups.requeued(queued, event.label, now) if queued.group is None else queued.group
                     moved += self._requeue(entry, requeue, event.label, now)
         if self._hints.interested(event):

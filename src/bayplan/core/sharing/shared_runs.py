@@ -21,7 +21,7 @@ from bayplan.core.cluster.columns import Int64
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
-from bayplan.core.framework.calling import Caller, call
+from bayplan.core.framework.calling import Caller
 from bayplan.core.framework.capabilities import RejectsAgain
 from bayplan.core.framework.gangs import Gang
 from bayplan.core.framework.interface import CycleState, WhatIf
@@ -127,10 +127,26 @@ class SharedRun(KeyedRun):
         return alike
 
     def rejected_again(self, rng: random.Random) -> Any:
-        """Return the decision about the last equal pod that was rejected, if the nodes still reject this one alike."""
-        if self.rows.filters_apart(self.cycle):
+        """Return the decision about the last equal pod that was rejected, if the nodes still reject this one alike.
+
+        That is so where all verdicts are the same, and no PostFilter plugin can make room.
+        """
+        found, state = self.rows.rejection, self.state
+        if (
+            found is None
+            or len(self.rows.verdicts.feasible())
+            or not self.rows.verdicts.equal(found.decision.diagnosis.verdicts)
+            or found.others != _others(state)
+            or state.nominations.nodes
+            or self.rows.filters_apart(self.cycle)
+            or found.alike != self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
+        ):
             return None
-        return self.sharing.rejection_of(self.rows, self.key, self.profile, self.state, self.pod, rng)
+        plugins, diagnosis = self.profile.at(Point.POST_FILTER), found.decision.diagnosis
+        if not all(implements(each, RejectsAgain) and each.rejects_again(self.pod, diagnosis, rng) for each in plugins):
+            return None
+        self.rows.rejection = found._replace(version=state.version)
+        return found.decision
 
 
 class Sharing:
@@ -262,51 +278,6 @@ class Sharing:
             return None
         return found.decision if found.alike == self.alike(key, profile, pod, rejected=True) else None
 
-    def rejection_of(
-        self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo, rng: random.Random
-    ) -> Any:
-        """Return the decision about the last equal pod that was rejected, if a pod is rejected alike; else None.
-
-        That is so where all verdicts are the same, and no PostFilter plugin can make room. No filter is unshared.
-        Raises PluginError.
-        """
-        found = rows.rejection
-        if (
-            found is None
-            or len(rows.verdicts.feasible())
-            or not rows.verdicts.equal(found.decision.diagnosis.verdicts)
-            or found.others != _others(state)
-            or state.nominations.nodes
-            or found.alike != self.alike(key, profile, pod, rejected=True)
-        ):
-            return None
-        plugins, diagnosis = profile.at(Point.POST_FILTER), found.decision.diagnosis
-        if not all(implements(each, RejectsAgain) and each.rejects_again(pod, diagnosis, rng) for each in plugins):
-            return None
-        rows.rejection = found._replace(version=state.version)
-        return found.decision
-
-    def rejected_still(self, profile: Profile, state: ClusterState, pod: PodInfo, rng: random.Random) -> Any:
-        """Return the decision to which an attempt of a pod that was rejected would come again.
-
-        None if the attempt may come to another one, or if only the attempt tells.
-        """
-        if pod.nominated_node_name:
-            return None
-        key: PodKey | None = None
-        try:
-            key = self._keys.of(pod, state.nodes)
-            rows = None if key is None else self._refreshed(key, pod, state.nodes, call)
-            if key is None or rows is None or rows.filters_apart(_NO_CYCLE):
-                return None
-            known = self._rejection(rows, key, profile, state, pod)
-            return known or self.rejection_of(rows, key, profile, state, pod, rng)
-        except PluginError:  # the attempt records it
-            if key is not None:
-                self._rows.pop(key[:3], None)
-            self._last = None
-            return None
-
     def _refreshed(self, key: PodKey, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Return the rows of a key, which are up to date; None for the first pod. Raises PluginError."""
         last, self._last = self._last, None
@@ -352,5 +323,4 @@ def _others(state: ClusterState) -> Hashable:
     return state.table.live_count, state.nominations.version, state.objects.version
 
 
-_NO_CYCLE = CycleState()
 _PASSED = PreFilterOutcome(None, None, frozenset())
