@@ -10,7 +10,7 @@ from bayplan.answers.insight.questions.quotas_of_kueue import quota_tree
 CPU = ("default", "cpu")
 ASKED = "clusterqueue all, flavor default: 8 cpu requested, 2 of the quota of 2 free"
 NOBODY = (
-    "Kueue preempts nobody for it: clusterqueue all has withinClusterQueue: Never, reclaimWithinCohort: Never, "
+    "Kueue preempts no workload for it: clusterqueue all has withinClusterQueue: Never, reclaimWithinCohort: Never, "
     "borrowWithinCohort: Never"
 )
 OTHERS = "in its cohort, greedy borrows 2; not lent: 5 of clusterqueue theirs"

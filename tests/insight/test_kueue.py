@@ -123,8 +123,8 @@ def test_the_quota_that_lacks_is_named_with_who_borrows_and_the_place_in_the_que
             "cohort, theirs borrows 500m"
         ),
         (
-            "Kueue preempts nobody for it: clusterqueue all has withinClusterQueue: Never, reclaimWithinCohort: Never, "
-            "borrowWithinCohort: Never"
+            "Kueue preempts no workload for it: clusterqueue all has withinClusterQueue: Never, "
+            "reclaimWithinCohort: Never, borrowWithinCohort: Never"
         ),
         f"workload team/job-one is number 3 of 3 that wait in clusterqueue all; before it: {BEFORE}",
         "Kueue says of workload team/job-one: couldn't assign flavors to pod set main",

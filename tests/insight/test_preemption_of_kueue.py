@@ -12,6 +12,7 @@ from bayplan.answers.insight.questions.kueue import requested
 from bayplan.answers.insight.questions.kueue_objects import KueueObjects
 from bayplan.answers.insight.questions.preemption_of_kueue import QuotaPolicy, QuotaPreemption
 from bayplan.answers.snapshots import Snapshot
+from bayplan.core.api.kueue import PRIORITY_BOOST
 
 RECLAIMS = {"reclaimWithinCohort": "Any"}
 
@@ -62,6 +63,20 @@ def test_quota_is_reclaimed_from_the_borrower_that_reserved_it_last(version):
     ) == said(victim("new"))
 
 
+@pytest.mark.parametrize(("boost", "first"), [("-1", "boosted"), ("2", "other"), ("+-3", "other"), ("high", "other")])
+def test_the_boost_of_a_priority_counts_if_it_is_a_number(boost, first):
+    version = VERSIONS[0]
+    boosted = holder("boosted", version, "theirs", "3", reserved="2026-01-01T00:00:00Z")
+    boosted["metadata"]["annotations"] = {PRIORITY_BOOST: boost}
+    assert preempted(
+        version,
+        queue("all", version, "4", "2", RECLAIMS, cohort="ours"),
+        queue("theirs", version, "4", "6", cohort="ours"),
+        boosted,
+        holder("other", version, "theirs", "3", reserved="2026-01-02T00:00:00Z"),
+    ) == said(victim(first))
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_those_that_are_not_needed_are_put_back(version):
     assert preempted(
@@ -81,8 +96,8 @@ def test_only_what_is_borrowed_is_reclaimed(version):
         holder("theirs", version, "theirs", "4"),
     )
     assert preempted(version, *objects, holder("mine", version, "all", "4", priority=3)) == (
-        "Kueue preempts nobody for it: those that clusterqueue all may preempt hold too little (withinClusterQueue: "
-        "LowerPriority, reclaimWithinCohort: Any, borrowWithinCohort: Never)"
+        "Kueue preempts no workload for it: those that clusterqueue all may preempt hold too little "
+        "(withinClusterQueue: LowerPriority, reclaimWithinCohort: Any, borrowWithinCohort: Never)"
     )
     assert preempted(version, *objects, holder("mine", version, "all", "4", priority=-3)) == said(
         victim("mine", "all", "withinClusterQueue")
@@ -99,7 +114,7 @@ def test_priority_decides_where_the_policy_says_so(version):
             **more,
         )
 
-    nobody = "Kueue preempts nobody for it"
+    nobody = "Kueue preempts no workload for it"
     assert of("LowerPriority").startswith(nobody)
     assert of("LowerPriority", priority=1) == said(victim("equal", "all", "withinClusterQueue"))
     assert of("LowerOrNewerEqualPriority") == said(victim("equal", "all", "withinClusterQueue"))
@@ -120,9 +135,9 @@ def test_a_workload_that_would_borrow_preempts_by_borrow_within_cohort(version):
 
     lower = {"policy": "LowerPriority"}
     assert of(lower, 2) == said(victim("batch", why="borrowWithinCohort"))
-    assert of(lower, 1).startswith("Kueue preempts nobody for it")
-    assert of({**lower, "maxPriorityThreshold": 0}, 2).startswith("Kueue preempts nobody for it")
-    assert of({}, 2).startswith("Kueue preempts nobody for it")
+    assert of(lower, 1).startswith("Kueue preempts no workload for it")
+    assert of({**lower, "maxPriorityThreshold": 0}, 2).startswith("Kueue preempts no workload for it")
+    assert of({}, 2).startswith("Kueue preempts no workload for it")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -137,7 +152,7 @@ def test_fair_sharing_is_said_not_to_be_computed(version):
             cohort("ours", version),
             holder("new", version, "theirs", "6"),
         )
-        == "whom Kueue would preempt for it by fair sharing is not computed"
+        == "which workloads Kueue would preempt for it by fair sharing is not computed"
     )
 
 

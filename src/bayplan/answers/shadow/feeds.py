@@ -30,19 +30,19 @@ _LATEST = 16
 class ShadowFeeds:
     """Asks the sources of feeds for a shadow. `changed` is called with each object that is another one; None if gone.
 
-    `told`: called with what all sources said last, before their objects are passed on.
+    `answered`: called with what all sources said last, before their objects are passed on.
     """
 
     def __init__(
         self,
         client: Client,
         feeds: Iterable[Feed],
-        told: Callable[[Sequence[SourceAnswer]], None],
+        answered: Callable[[Sequence[SourceAnswer]], None],
         changed: Callable[[Kind, str, bytes | None], None],
         clock: Clock,
     ) -> None:
         self._followed = FollowedFeeds(client, feeds, self._take, clock)
-        self._told, self._changed = told, changed
+        self._answered, self._changed = answered, changed
         self._known: dict[tuple[Kind, str], bytes] = {}
         self._failing: set[tuple[Kind, str]] = set()
 
@@ -57,7 +57,7 @@ class ShadowFeeds:
 
     def _take(self) -> None:
         followed = self._followed
-        self._told(followed.answers)
+        self._answered(followed.answers)
         for answer in followed.answers:
             self._report(answer)
         before, self._known = self._known, followed.objects

@@ -83,7 +83,9 @@ class ShadowFollower:
         self._failures = Failures()
         self._pods = PodDecoder()
         self._follows: list[_Follow] = []
-        self._feeds = ShadowFeeds(client, shadow.world.handle.feeds.values(), self._told, self._fed, self._clock)
+        self._feeds = ShadowFeeds(
+            client, shadow.world.handle.feeds.values(), self._keep_answers, self._take_answer, self._clock
+        )
         self._denied: asyncio.Future[None] | None = None
         self._named: set[Kind] = set()
         """The kinds whose failure was reported since they could be read last."""
@@ -275,10 +277,10 @@ class ShadowFollower:
         self._backlog.add(SeenChange(kind, key, None, False, seconds, time))
         self._arrived.set()
 
-    def _told(self, answers: Sequence[SourceAnswer]) -> None:
+    def _keep_answers(self, answers: Sequence[SourceAnswer]) -> None:
         self.shadow.feeds.answers = answers
 
-    def _fed(self, kind: Kind, key: str, raw: bytes | None) -> None:
+    def _take_answer(self, kind: Kind, key: str, raw: bytes | None) -> None:
         """Take in what a source says, as a change of the cluster."""
         if raw is None:
             self.removed(kind, key)

@@ -120,11 +120,11 @@ class MomentSearch:
         self, earlier: Iterable[JournalEntry], later: Iterable[JournalEntry] = ()
     ) -> ShadowComparison | None:
         """Take back the answers of the sources of feeds, or take later ones: a scheduler asks them at other times."""
-        fed = self._world.handle.feeds
-        if not fed:
+        feeds = self._world.handle.feeds
+        if not feeds:
             return None
-        old = [(each, each.old) for each in earlier if each.kind in fed]
-        new = [(each, each.new) for each in later if each.kind in fed]
+        old = [(each, each.old) for each in earlier if each.kind in feeds]
+        new = [(each, each.new) for each in later if each.kind in feeds]
         return self._after(old, range(len(old)), ()) or self._after(new, range(len(new)), ())
 
     def in_queue_order(

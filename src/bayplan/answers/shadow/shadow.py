@@ -251,8 +251,8 @@ class Shadow:
 
     def _soon(self, asked: OpenQuestion, later: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
         """The changes that the scheduler may have known: what was seen soon after its decision, and later answers."""
-        fed, end = self._world.handle.feeds, asked.seconds + GRACE
-        return [each for each in later if each.seconds <= end or each.kind in fed] if fed else later
+        feeds, end = self._world.handle.feeds, asked.seconds + GRACE
+        return [each for each in later if each.seconds <= end or each.kind in feeds] if feeds else later
 
     def settles(self, seconds: float) -> bool:
         """Return whether there is anything to explain by now."""

@@ -55,7 +55,7 @@ QUIET_PAUSE = 1.0
 
 
 class Reports:
-    """Hears how a ListWatch fares. By default, failed requests are logged: override what you want to know."""
+    """What happens to a ListWatch, as calls. By default, failed requests are logged: override what you want to know."""
 
     def listed(self) -> None:
         """All objects of a complete list were given to the sink."""
@@ -90,8 +90,8 @@ class ListWatch(Generic[T]):
 
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
     retried without end, as fast as `pace` says. `decode` makes an object from its JSON (default: `kind.type`).
-    `scope`: which objects of the kind are followed (default: all). `failures` records handlers that fail; `reports`
-    hears of lists, and of requests that fail.
+    `scope`: which objects of the kind are followed (default: all). `failures` records handlers that fail; `reports` is
+    told of lists, and of requests that fail.
 
     With `look_for_kind`, a server that lacks the kind counts as one without objects, and is asked again after that many
     seconds, because a custom resource may be defined or deleted later. Where it has one of the `older` versions of the

@@ -191,19 +191,19 @@ def _quota_problems(objects: KueueObjects, queue: str, workload: Document) -> It
 
 
 def _preemption(preemption: QuotaPreemption, found: Iterable[Lack]) -> Iterator[str]:
-    """Whom Kueue preempts for a workload that lacks so much, or why nobody."""
+    """Which workloads Kueue preempts for one that lacks so much, or why it preempts none."""
     policies, queue = preemption.policies, preemption.queue
     said = [f"{name}: {policy}" for name, policy in policies.items()]
     if set(policies.values()) == {NEVER}:
         if any(lack.borrowers for lack in found):
-            yield f"Kueue preempts nobody for it: {queue} has {', '.join(said)}"
+            yield f"Kueue preempts no workload for it: {queue} has {', '.join(said)}"
     elif queue.parent is not None and any(_share_of(node) is not None for node in queue.root().all()):
-        yield "whom Kueue would preempt for it by fair sharing is not computed"
+        yield "which workloads Kueue would preempt for it by fair sharing is not computed"
     elif victims := preemption.victims():
         named = [f"workload {each.workload} of clusterqueue {each.queue} ({each.why.value})" for each in victims]
         yield f"when it has its turn, Kueue preempts {listed(named, _SHOWN)} for it"
     else:
-        yield f"Kueue preempts nobody for it: those that {queue} may preempt hold too little ({', '.join(said)})"
+        yield f"Kueue preempts no workload for it: those that {queue} may preempt hold too little ({', '.join(said)})"
 
 
 def _fair_sharing(objects: KueueObjects, queue: QuotaNode) -> Iterator[str]:

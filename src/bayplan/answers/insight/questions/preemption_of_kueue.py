@@ -1,4 +1,4 @@
-"""Whom Kueue would preempt for a workload that waits for quota: in its ClusterQueue, and in its tree of cohorts.
+"""Which workloads Kueue would preempt for one that waits for quota, in its ClusterQueue and its tree of cohorts.
 
 A flavor is chosen for each group of resources, then workloads are removed in Kueue's order until the quota is enough,
 and those that are not needed are put back. Mirrors pkg/scheduler/preemption and flavorassigner.go of Kueue, without
@@ -7,6 +7,7 @@ fair sharing, topologies, ConcurrentAdmission and pod sets that get flavors of t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _NEXT = "TryNextFlavor"
 _TIMED_OUT = {"PodsReadyTimeout", "AdmissionCheck"}
 """Why a workload was evicted that has its place in the queue since then."""
 _LATEST = "9999"
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 class QuotaPolicy(Enum):
@@ -83,7 +85,7 @@ class _Mode(IntEnum):
     """What a flavor offers: the larger, the better."""
 
     NO_FIT = 0
-    NOBODY = 1
+    NO_CANDIDATES = 1
     PREEMPT = 2
     RECLAIM = 3
     FIT = 4
@@ -114,7 +116,7 @@ class QuotaPreemption:
 
     @property
     def policies(self) -> Mapping[str, str]:
-        """The settings of the ClusterQueue about whom its workloads preempt."""
+        """The settings of the ClusterQueue about which workloads its own ones preempt."""
         spec = self._settings
         borrowing = (spec.get("borrowWithinCohort") or {}).get("policy")
         return {
@@ -124,7 +126,7 @@ class QuotaPreemption:
         }
 
     def victims(self) -> list[QuotaVictim]:
-        """Return whom Kueue would preempt, in its order; nobody if that doesn't help."""
+        """Return the workloads that Kueue would preempt, in its order; none if that doesn't help."""
         assigned = self._assigned()
         if assigned is None:
             return []
@@ -168,7 +170,7 @@ class QuotaPreemption:
             return _Mode.NO_FIT, level
         found = self._targets({of: amount}, {of})
         if not found:
-            return _Mode.NOBODY, level
+            return _Mode.NO_CANDIDATES, level
         for each in found:
             each.remove()
         level, _ = _lowest_that_fits(queue, of, amount)
@@ -180,7 +182,7 @@ class QuotaPreemption:
     # Victims
 
     def _targets(self, assigned: Mapping[FlavorResource, int], needed: set[FlavorResource]) -> list[_Admitted]:
-        """Whom to preempt so that so much is free; nobody if that can't be."""
+        """The workloads to preempt so that so much is free; none if that can't be."""
         own, hierarchy, others = self._candidates(assigned, needed)
         in_order = [each for part in (hierarchy, others, own) for each in _in_order(part)]
         candidates = sorted(in_order, key=lambda each: not each.evicted)
@@ -316,13 +318,13 @@ class QuotaPreemption:
 def _rank(offer: _Offer, fungibility: Mapping[str, Any]) -> tuple[bool, bool, int, int]:
     mode, level = offer
     by = (-level, mode) if fungibility.get("preference") == "PreemptionOverBorrowing" else (mode, -level)
-    return mode > _Mode.NO_FIT, mode > _Mode.NOBODY, *by
+    return mode > _Mode.NO_FIT, mode > _Mode.NO_CANDIDATES, *by
 
 
 def _tries_next(offer: _Offer, fungibility: Mapping[str, Any]) -> bool:
     """Whether the flavors after this one are looked at, too."""
     mode, level = offer
-    if mode <= _Mode.NOBODY:
+    if mode <= _Mode.NO_CANDIDATES:
         return True
     if mode is not _Mode.FIT and fungibility.get("whenCanPreempt") not in _STOPS:
         return True
@@ -349,8 +351,9 @@ def _queued_since(workload: Document) -> str:
 
 
 def _priority(workload: Document) -> int:
-    boost = str((workload["metadata"].get("annotations") or {}).get(kueue.PRIORITY_BOOST) or "0")
-    return ((workload.get("spec") or {}).get("priority") or 0) + (int(boost) if boost.lstrip("+-").isdecimal() else 0)
+    boost = str((workload["metadata"].get("annotations") or {}).get(kueue.PRIORITY_BOOST) or "")
+    own: int = (workload.get("spec") or {}).get("priority") or 0
+    return own + (int(boost) if _INTEGER.fullmatch(boost) else 0)
 
 
 def _path(node: QuotaNode) -> Iterator[QuotaNode]:
