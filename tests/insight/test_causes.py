@@ -1,5 +1,6 @@
 """`explain` names the object that a pod really waits for: one that is gone, has finished, or comes back."""
 
+import pytest
 from bayplan_documents import document, node, pod
 from tests.support.tables import cases
 
@@ -273,20 +274,26 @@ def test_pods_of_a_deployment_are_found_by_owner_references():
     assert (answer.placed, answer.missing) == (1, None)
 
 
-def test_budget_that_a_preemption_violates_and_the_other_candidate_are_named():
+@pytest.mark.parametrize(
+    ("selector", "why"),
+    [
+        ({"matchLabels": {"app": "batch"}}, "preemption avoids that only where a candidate violates fewer budgets"),
+        ({}, "preemption doesn't heed budgets whose selector is empty"),
+    ],
+)
+def test_budget_that_a_preemption_violates_and_the_other_candidate_are_named(selector, why):
     guarded = [pod(f"low-{number}", f"n{number}", cpu="3", priority=number) for number in (1, 2)]
     for each in guarded:
         each["metadata"]["labels"] = {"app": "batch"}
     budget = document("PodDisruptionBudget", "batch", "policy/v1")
-    budget |= {"spec": {"selector": {"matchLabels": {"app": "batch"}}}, "status": {"disruptionsAllowed": 0}}
+    budget |= {"spec": {"selector": selector}, "status": {"disruptionsAllowed": 0}}
 
     answer = explained(node("n1"), node("n2"), budget, *guarded, pod("db", cpu="3", priority=9))
 
     assert answer.victims == ("default/low-1",)
-    assert answer.notes[-2].startswith(
-        "to evict default/low-1 violates the budget default/batch, which allows 0 evictions"
-    )
-    other = "n2 (evicts default/low-2 of priority 2, 1 against a budget)"
+    allows = "which allows 0 evictions now"
+    assert answer.notes[-2] == f"to evict default/low-1 violates the budget default/batch, {allows}: {why}"
+    other = f"n2 (evicts default/low-2 of priority 2{', 1 against a budget' if selector else ''})"
     assert answer.notes[-1] == f"other candidates, where the preemption would cost more or as much: {other}"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from bayplan.answers.insight.answers import listed, plural
 from bayplan.answers.insight.questions.eviction_budgets import allowed_by
 from bayplan.answers.simulation.evictions import budgets_of
 from bayplan.answers.simulation.world import World
+from bayplan.core.cluster.disruption_budgets import Budgets
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.extenders import ExtenderPreempt
 from bayplan.core.framework.interface import Candidate
@@ -16,6 +18,8 @@ from bayplan.core.framework.status import PluginError
 from bayplan.core.framework.what_if import ProfileWhatIf
 from bayplan.core.scheduling import Decision
 
+_WHERE_AVOIDED = "preemption avoids that only where a candidate violates fewer budgets"
+_NOT_SEEN = "preemption doesn't heed budgets whose selector is empty"
 _SHOWN = 3
 """The most other candidates in a note."""
 
@@ -36,16 +40,16 @@ def preemption_notes(
 
 
 def _violations(world: World, victims: Sequence[PodInfo]) -> Iterator[str]:
-    selected: dict[str, tuple[int, list[str]]] = {}
+    selected: dict[str, tuple[Any, list[str]]] = {}
     for victim in victims:
         for key, budget in budgets_of(world, victim):
-            selected.setdefault(key, (allowed_by(budget), []))[1].append(victim.key)
-    for key, (allowed, names) in selected.items():
+            selected.setdefault(key, (budget, []))[1].append(victim.key)
+    for key, (budget, names) in selected.items():
+        allowed = allowed_by(budget)
         if len(names) > allowed:
-            yield (
-                f"to evict {listed(names)} violates the budget {key}, which allows {plural(allowed, 'eviction')} now: "
-                "preemption avoids that only where a candidate violates fewer budgets"
-            )
+            why = _WHERE_AVOIDED if Budgets([budget]) else _NOT_SEEN
+            now = f"which allows {plural(allowed, 'eviction')} now"
+            yield f"to evict {listed(names)} violates the budget {key}, {now}: {why}"
 
 
 def _candidates(world: World, pod: PodInfo, decision: Decision | None) -> tuple[Candidate, ...]:
