@@ -162,8 +162,7 @@ class Timeline(AttemptOutcomes):
     @property
     def any_waiting(self) -> bool:
         """Whether there may be pods in `waiting`."""
-        pending = self._queue.pending_pods()
-        return pending.unschedulable + pending.backoff > 0
+        return self._queue.any_refused
 
     def random(self, name: str) -> random.Random:
         """Return the random numbers of a model. They depend on no other model's."""
