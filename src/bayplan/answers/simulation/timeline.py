@@ -110,6 +110,8 @@ class Timeline(AttemptOutcomes):
         self.lives: dict[str, PodLifetime] = {}
         self.attempts = 0
         self._observers = observers
+        self._of_ready = [each for each in observers if type(each).ready is not TimelineObserver.ready]
+        """The observers that want to know when pods have started."""
         self._seed = seed
         self._agenda = Agenda()
         self._stopped = False
@@ -354,7 +356,8 @@ class Timeline(AttemptOutcomes):
         life.bound_at, life.node = self.now + takes, node
         for observer in self._observers:
             observer.bound(pod, life)
-        self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
+        if self._of_ready:
+            self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
         if life.runs is not None:
             self.after(takes + life.runs, self._leave, pod.uid, DepartureReason.COMPLETED)
 
@@ -362,7 +365,7 @@ class Timeline(AttemptOutcomes):
         life = self.lives.get(uid)
         pod = None if life is None or life.leaving is not None else self.world.pod(life.key)
         if life is not None and pod is not None:
-            for observer in self._observers:
+            for observer in self._of_ready:
                 observer.ready(pod, life)
 
     # Nodes and other objects
