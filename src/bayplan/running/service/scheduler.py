@@ -120,7 +120,7 @@ class Scheduler:
         if recorder is not None:
             requests = () if provisioning is None else (provisioning.recorded,)
             recorder.records(
-                recorders.RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation, *requests)
+                recorders.RecordedScheduler(runtime, rng, self._attempts.rotation, *requests)
             )
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
