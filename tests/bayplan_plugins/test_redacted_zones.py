@@ -10,13 +10,14 @@ from tests.support.stories import in_virtual_time
 
 from bayplan.answers.history.redacting import Redactor
 from bayplan.client import kind_of
+from bayplan.running.recording.writing import Keep
 from bayplan_plugins.node_resource_topology.topologies import TOPOLOGIES, read
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_redacted_recordings_are_replayed_alike(seed, tmp_path):
     parsed, objects, story = drawn_story(random.Random(seed))
-    assert in_virtual_time(recorded(tmp_path / "run", parsed, objects, story, segment_seconds=60)) > 0
+    assert in_virtual_time(recorded(tmp_path / "run", parsed, objects, story, keep=Keep(segment_seconds=60))) > 0
     check_replay(tmp_path / "run")
 
 

@@ -123,9 +123,8 @@ def drawn_pod(rng, number):
     return {"metadata": metadata, "spec": spec}, wanted
 
 
-
 def drawn_story(rng):
-    """A configuration, the objects that are there from the begin, and a story that returns how many pods were placed."""
+    """A configuration, the objects that are there already, and a story that returns how many pods were placed."""
     plugins = {"multiPoint": {"enabled": [{"name": "NodeResourceTopologyMatch"}, {"name": "SySched", "weight": 50}]}}
     parsed = parse_configuration(configuration(plugins, {"NodeResourceTopologyMatch": drawn_arguments(rng)}))
     profiles = [(PROFILES, profile(name, *calls)) for name, calls in zip("xyz", ("ab", "bcd", "e"), strict=True)]

@@ -83,7 +83,7 @@ class NodeMemory(msgspec.Struct, omit_defaults=True):
     """What a checkpoint has of a node. `topology`: the one in use, if it isn't the latest."""
 
     topology: Mapping[str, Any] = {}
-    reserved: dict[str, dict[str, Amount]] = {}
+    reserved: Mapping[str, Mapping[str, Amount]] = {}
     ran: tuple[Held, ...] | None = None
     foreign: bool = False
 
@@ -98,7 +98,7 @@ class TopologyCache:
         self._counted: dict[str, Topology] = {}
         """The topology of each node that is in use: the latest one that counts the pods there, or the first one."""
         self.ran: dict[str, tuple[Held, ...]] = {}
-        """By node: what the pods that its topology counts hold; unknown for one that was never compared with its pods."""
+        """By node: what the pods that its topology counts hold; unknown for one never compared with its pods."""
         self.reserved: dict[str, dict[str, Amounts]] = {}
         """By node and UID: what placed pods took that the topology doesn't count."""
         self.taken: dict[str, dict[str, int]] = {}
@@ -203,7 +203,9 @@ class TopologyCache:
     def restore(self, checkpoint: Any) -> None:
         """Know what `checkpoint` returned. Raises ValueError."""
         known = msgspec.convert(checkpoint, dict[str, NodeMemory])
-        topologies = {node: read(each.topology) for node, each in known.items() if each.topology and node in self._latest}
+        topologies = {
+            node: read(each.topology) for node, each in known.items() if each.topology and node in self._latest
+        }
         problems = [f"the topology of node {node}: {each.problem}" for node, each in topologies.items() if each.problem]
         if problems:
             raise ValueError(problems[0])

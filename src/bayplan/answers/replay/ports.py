@@ -182,7 +182,7 @@ class ReplayedHandle(OfflineHandle):
         self.client: Any = ReplayedClient(tasks)
         self.waiting_pods: Any = PodsInPermit(lambda pod, waits: ReplayedWait(tasks, pod, waits))
         self.outcomes: Callable[[], bool | None] | None = None
-        """In a replay of a redacted recording: gets the outcome of the next comparison of names, None if there is none."""
+        """For redacted recordings: gets the outcome of the next comparison of names, None if there is none."""
         self._clock = clock
         self._tasks = tasks
         self._activated = activated
@@ -195,7 +195,7 @@ class ReplayedHandle(OfflineHandle):
         """The seconds that were recorded."""
         return self._clock.monotonic()
 
-    def as_recorded(self, outcome: bool) -> bool:  # noqa: FBT001 - as of Handle
+    def as_recorded(self, outcome: bool) -> bool:
         """The recorded outcome, if names were replaced."""
         recorded = None if self.outcomes is None else self.outcomes()
         return outcome if recorded is None else recorded

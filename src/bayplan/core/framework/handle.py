@@ -80,7 +80,7 @@ class Handle(Protocol):
     def monotonic(self) -> float:
         """Return the seconds of the scheduler's monotonic clock, for durations and deadlines."""
 
-    def as_recorded(self, outcome: bool) -> bool:  # noqa: FBT001 - it is what the call is about
+    def as_recorded(self, outcome: bool) -> bool:
         """Return the outcome of a comparison; in a replay of a redacted recording, the outcome that was recorded.
 
         For comparisons that depend on names, such as with a hash of names: redaction replaces names, so that what was
@@ -148,7 +148,7 @@ class StateHandle:
             self.feeds[fed] = Feed(fed, name, self._state.objects[fed])
         return self.feeds[fed]
 
-    def as_recorded(self, outcome: bool) -> bool:  # noqa: FBT001 - as of Handle
+    def as_recorded(self, outcome: bool) -> bool:
         """The outcome: nothing was recorded."""
         return outcome
 

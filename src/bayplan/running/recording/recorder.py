@@ -172,7 +172,7 @@ class DecisionRecorder:
         self._times.append(moment.timestamp())
         return moment
 
-    def _as_recorded(self, outcome: bool) -> bool:  # noqa: FBT001 - as a plugin calls it
+    def _as_recorded(self, outcome: bool) -> bool:
         self._compared.append(outcome)
         return outcome
 

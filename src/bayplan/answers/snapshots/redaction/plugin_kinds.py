@@ -70,7 +70,7 @@ _ATTRIBUTES: Mapping[str, Rule] = {
 
 
 def _attribute(value: Any, names: Names) -> Any:
-    """An attribute of a topology that decisions rest on: a setting of the Topology Manager, or a hash of pods' names."""
+    """An attribute of a topology that decisions rest on: a setting of the Topology Manager, or a hash of names."""
     about = value.get("name") if isinstance(value, dict) else None
     rule = _ATTRIBUTES.get(about) if isinstance(about, str) else None
     return None if rule is None else {"name": about, "value": rule(value.get("value"), names)}
