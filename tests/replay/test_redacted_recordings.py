@@ -25,6 +25,7 @@ from bayplan.running.recording import entries
 from bayplan.running.recording.entries import (
     AnyEntry,
     PodDecided,
+    RecordedMemory,
     RecordedObject,
     RecordedPlace,
     RecordedPlugin,
@@ -120,6 +121,7 @@ MARKED: list[AnyEntry] = [
     entries.Activated([], (UID,)),
     entries.RequestsOpened([]),
     entries.RequestDue([], POD_KEY),
+    entries.Compared([], (True, False)),
     entries.Checkpoint(
         [],
         6.0,
@@ -143,6 +145,10 @@ MARKED: list[AnyEntry] = [
         (3, (0,) * 625, None),
         0,
         DESK,
+        (
+            RecordedMemory("default-scheduler", "Coscheduling", msgspec.json.encode({"failed": {POD_KEY: MARK}})),
+            RecordedMemory("default-scheduler", "Mine", msgspec.json.encode(MARK)),
+        ),
     ),
     entries.Changed([], "Pod", POD_KEY, None),
     entries.RecordingEnded([]),
