@@ -14,7 +14,7 @@ from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas
 _NOTHING: Amounts = {}
 
 
-class Counted(msgspec.Struct, frozen=True):
+class CountedPod(msgspec.Struct, frozen=True):
     """A pod that counts: its namespace, and what it requests."""
 
     namespace: str
@@ -27,7 +27,7 @@ class Usage:
     def __init__(self, pods: ObjectStore, quotas: ElasticQuotas) -> None:
         self._quotas = quotas
         self._pods = pods
-        self._counted: dict[str, Counted] = {}
+        self._counted: dict[str, CountedPod] = {}
         """The pods that count, by UID."""
         self._used: dict[str, Counter[str]] = {}
         self._total: Counter[str] = Counter()
@@ -52,7 +52,7 @@ class Usage:
 
     def reserve(self, pod: PodInfo) -> None:
         """Count a pod, unless it counts already."""
-        self._count(pod.uid, Counted(pod.namespace, pod.requested))
+        self._count(pod.uid, CountedPod(pod.namespace, pod.requested))
 
     def release(self, uid: str) -> None:
         """Count a pod no more. Pods that don't count are ignored."""
@@ -60,17 +60,17 @@ class Usage:
         if known is not None:
             self._add(known.namespace, known.requested, -1)
 
-    def checkpoint(self) -> dict[str, Counted]:
+    def checkpoint(self) -> dict[str, CountedPod]:
         """Return the pods that count and are not bound yet, by UID."""
         bound = {pod.uid for pod in self._pods.values() if pod.node_name}
         return {uid: known for uid, known in self._counted.items() if uid not in bound}
 
     def restore(self, checkpoint: Any) -> None:
         """Count what `checkpoint` returned. Raises ValidationError."""
-        for uid, known in msgspec.convert(checkpoint, dict[str, Counted]).items():
+        for uid, known in msgspec.convert(checkpoint, dict[str, CountedPod]).items():
             self._count(uid, known)
 
-    def _count(self, uid: str, pod: Counted) -> None:
+    def _count(self, uid: str, pod: CountedPod) -> None:
         if uid not in self._counted:
             self._counted[uid] = pod
             self._add(pod.namespace, pod.requested, 1)

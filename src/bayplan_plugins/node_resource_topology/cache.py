@@ -32,7 +32,7 @@ from bayplan_plugins.node_resource_topology.arguments import (
     NodeResourceTopologyMatchArgs,
 )
 from bayplan_plugins.node_resource_topology.columns import ZoneColumns
-from bayplan_plugins.node_resource_topology.demand import Held, demand_of, held_by
+from bayplan_plugins.node_resource_topology.demand import HeldByContainer, demand_of, held_by
 from bayplan_plugins.node_resource_topology.fingerprints import fingerprint
 from bayplan_plugins.node_resource_topology.topologies import (
     FINGERPRINT,
@@ -84,7 +84,7 @@ class NodeMemory(msgspec.Struct, omit_defaults=True):
 
     topology: Mapping[str, Any] = {}
     reserved: Mapping[str, Mapping[str, Amount]] = {}
-    ran: tuple[Held, ...] | None = None
+    ran: tuple[HeldByContainer, ...] | None = None
     foreign: bool = False
 
 
@@ -97,7 +97,7 @@ class TopologyCache:
         self._latest: dict[str, Topology] = {}
         self._counted: dict[str, Topology] = {}
         """The topology of each node that is in use: the latest one that counts the pods there, or the first one."""
-        self.ran: dict[str, tuple[Held, ...]] = {}
+        self.ran: dict[str, tuple[HeldByContainer, ...]] = {}
         """By node: what the pods that its topology counts hold; unknown for one never compared with its pods."""
         self.reserved: dict[str, dict[str, Amounts]] = {}
         """By node and UID: what placed pods took that the topology doesn't count."""

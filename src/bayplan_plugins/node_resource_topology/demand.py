@@ -32,7 +32,7 @@ class ContainerDemand:
     amounts: Amounts
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldByContainer(msgspec.Struct, frozen=True):
     """What a container of a pod holds of a zone for itself. `kind`: as of ContainerDemand."""
 
     uid: str
@@ -84,10 +84,10 @@ class ZoneDemand:
         return any(True for _ in self.pinned(resources))
 
 
-def held_by(pods: Iterable[PodInfo], resources: Collection[str]) -> tuple[Held, ...]:
+def held_by(pods: Iterable[PodInfo], resources: Collection[str]) -> tuple[HeldByContainer, ...]:
     """Return what the containers of pods hold of zones that list these resources."""
     return tuple(
-        Held(pod.uid, pod.namespace, pod.name, wanted.name, wanted.kind, amounts)
+        HeldByContainer(pod.uid, pod.namespace, pod.name, wanted.name, wanted.kind, amounts)
         for pod in pods
         for wanted, amounts in demand_of(pod).pinned(resources)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from bayplan.plugin import PodInfo
 from bayplan_plugins.node_resource_topology.cache import TopologyCache
-from bayplan_plugins.node_resource_topology.demand import Held
+from bayplan_plugins.node_resource_topology.demand import HeldByContainer
 from bayplan_plugins.node_resource_topology.fingerprints import METADATA, VECTOR, zones_of
 from bayplan_plugins.node_resource_topology.topologies import Amounts, Topology
 
@@ -31,7 +31,7 @@ class _Placement:
     """Where the pods of a node are. `gains`: by UID, what the eviction of a pod gives back."""
 
     topology: Topology
-    ran: tuple[Held, ...]
+    ran: tuple[HeldByContainer, ...]
     gains: dict[str, Gains] = field(default_factory=dict)
     containers: int = 0
 
@@ -74,7 +74,7 @@ class ZoneEvictions:
         return known
 
 
-def _read(node: str, topology: Topology, ran: tuple[Held, ...]) -> _Placement:
+def _read(node: str, topology: Topology, ran: tuple[HeldByContainer, ...]) -> _Placement:
     placement = _Placement(topology, ran)
     if METADATA not in topology.attributes or not topology.single:
         return placement

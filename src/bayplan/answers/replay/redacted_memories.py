@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bayplan.answers.snapshots.redaction.kinds import FIELDS
 from bayplan.answers.snapshots.redaction.names import Names, Rule
-from bayplan.answers.snapshots.redaction.plugin_kinds import OF_PLUGINS
 from bayplan.answers.snapshots.redaction.rules import amounts, by_name, constant, fields, keep, mapped, name
 from bayplan.core.api.coscheduling import POD_GROUP_LABEL
 
@@ -26,7 +26,7 @@ MEMORIES: Mapping[str, Rule] = {
         "node",
         fields(
             "foreign",
-            topology=OF_PLUGINS["topology.node.k8s.io", "noderesourcetopologies"],
+            topology=FIELDS["topology.node.k8s.io", "noderesourcetopologies"],
             reserved=by_name("uid", amounts),
             ran=constant([]),
         ),
