@@ -18,7 +18,10 @@ from tests.bayplan_plugins.zone_stories import drawn_story
 from tests.support.stories import in_virtual_time
 from tests.support.tables import cases
 
+from bayplan.answers.replay.outcome import lines_of
 from bayplan.answers.replay.policies import recorded_policy
+from bayplan.answers.replay.recorded_plugins import NamedPlugins
+from bayplan.answers.replay.wanted import cluster_before
 from bayplan.core.api.kinds import POD
 from bayplan.core.config import parse_configuration
 from bayplan.plugin import (
@@ -127,3 +130,19 @@ def test_random_segments_are_replayed_alike(drawn, seed, redacted, tmp_path):
     for segment in range(0, recording.segments, 5):
         replayed = recorded_policy(recording).replay(recording).run(segment=segment)
         assert (replayed.problem, replayed.difference, replayed.notes) == ("", None, []), segment
+
+
+def test_what_a_checkpoint_lacks_is_told(tmp_path, monkeypatch):
+    """As of a recording that an older version made: the replay goes on, and a warning says what it begins without."""
+    monkeypatch.setattr("bayplan.running.recording.recorder.memories_of", lambda *_: ())
+    parsed, objects, story = drawn_quotas(random.Random(0))
+    in_virtual_time(recorded(tmp_path / "run", parsed, objects, story, keep=Keep(segment_seconds=30), redacted=False))
+    recording = Recording.open(tmp_path / "run")
+    note = "plugin CapacityScheduling begins without what it remembered: the checkpoint doesn't have it"
+    replayed = recorded_policy(recording).replay(recording).run(segment=1)
+    assert replayed.notes == [note]
+    assert f"  at the begin: {note}" in lines_of(replayed)
+    warnings = []
+    cluster_before(recording, None, NamedPlugins(), warnings.extend)
+    assert warnings == [note]
+    assert recorded_policy(recording).replay(recording).run().notes == []
