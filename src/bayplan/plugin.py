@@ -27,7 +27,7 @@ from bayplan.core.cluster.objects import ObjectStore
 from bayplan.core.cluster.pod_groups import Members, PodsByGroup
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.arguments import PluginArgs
-from bayplan.core.framework.capabilities import NodeObjects
+from bayplan.core.framework.capabilities import Checkpointed, NodeObjects
 from bayplan.core.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
 from bayplan.core.framework.feeds import Feed, FeedError, FeedSource
 from bayplan.core.framework.functions import InvalidPlugin, filter_plugin, score_plugin
@@ -121,6 +121,7 @@ __all__ = [
     "Background",
     "Bind",
     "Candidate",
+    "Checkpointed",
     "ClusterEvent",
     "Code",
     "Contends",

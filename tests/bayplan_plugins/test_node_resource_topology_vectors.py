@@ -9,7 +9,7 @@ from tests.support.tables import cases
 from tests.support.vectors import vectors
 
 from bayplan_plugins.node_resource_topology import least_numa
-from bayplan_plugins.node_resource_topology.demand import demand_of, is_affine, is_host_level
+from bayplan_plugins.node_resource_topology.demand import demand_of, held_by, is_affine, is_host_level
 from bayplan_plugins.node_resource_topology.evictions import NOTHING, TOO_MUCH, ZoneEvictions
 from bayplan_plugins.node_resource_topology.fingerprints import METADATA, VECTOR, xxh64
 from bayplan_plugins.node_resource_topology.topologies import counted, read
@@ -263,7 +263,7 @@ def test_evictions_give_back_what_a_zone_lent(case):
     cluster = numa(topology("n", listed, attributes=metadata), cacheResyncPeriodSeconds=5, preemptionMode="Enabled")
     cache = cluster.plugin.cache
     running = [each for each in (*victims, *others) if each.name != "newpod"]
-    cache.ran["n"] = tuple(running)
+    cache.ran["n"] = held_by(running, cache.topologies()["n"].resources)
     numbers = [counted(zone["available"]) for zone in zones.values()]
     found = ZoneEvictions(cache).of("n", victims, lambda zone, resource: numbers[zone][resource])
     if case["error"]:

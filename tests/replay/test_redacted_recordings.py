@@ -25,6 +25,7 @@ from bayplan.running.recording import entries
 from bayplan.running.recording.entries import (
     AnyEntry,
     PodDecided,
+    RecordedMemory,
     RecordedObject,
     RecordedPlace,
     RecordedPlugin,
@@ -120,6 +121,7 @@ MARKED: list[AnyEntry] = [
     entries.Activated([], (UID,)),
     entries.RequestsOpened([]),
     entries.RequestDue([], POD_KEY),
+    entries.Compared([], (True, False)),
     entries.Checkpoint(
         [],
         6.0,
@@ -143,6 +145,10 @@ MARKED: list[AnyEntry] = [
         (3, (0,) * 625, None),
         0,
         DESK,
+        (
+            RecordedMemory("default-scheduler", "Coscheduling", msgspec.json.encode({"failed": {POD_KEY: MARK}})),
+            RecordedMemory("default-scheduler", "Mine", msgspec.json.encode(MARK)),
+        ),
     ),
     entries.Changed([], "Pod", POD_KEY, None),
     entries.RecordingEnded([]),
@@ -240,7 +246,10 @@ def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
     assert MARK.encode() not in written + manifest
     recording = Recording.open(folder)
     assert recording.manifest.redacted
-    assert recording.manifest.left_out == [f"objects of the kind {WIDGETS}"]
+    assert recording.manifest.left_out == [
+        f"objects of the kind {WIDGETS}",
+        "what plugin Mine remembers at the begin of a segment",
+    ]
     assert recording.manifest.setting.plugins == (RecordedPlugin("policy.py:only", ("only",), "0"),)
     assert len(list(recording.entries())) == len(MARKED) - 2  # the changes of widgets
 

@@ -317,6 +317,26 @@ class UnreservesOnce(LeaksReservations):
         del self._taken[node_name]
 
 
+class TakesNothingBack(LeaksReservations):
+    name = "takes-nothing-back"
+
+    def unreserve(self, cycle, pod, node_name):
+        self._taken.pop(node_name, None)
+
+    def checkpoint(self):
+        return self._taken
+
+    def restore(self, checkpoint):
+        """Forgets what was reserved."""
+
+
+class RemembersSets(TakesNothingBack):
+    name = "remembers-sets"
+
+    def checkpoint(self):
+        return object()
+
+
 class PermitsNumber(Plugin):
     name = "permits-number"
 
@@ -491,6 +511,8 @@ BROKEN_PROMISES = [
     (FailsToStart, "registration", "OSError: no disk"),
     (GateThatStays, "events", "metadata.labels of Pod waiting changes"),
     (LeaksReservations, "reserve", "let unreserve return exactly what reserve took"),
+    (TakesNothingBack, "checkpoint", "put all that answers depend on into checkpoint"),
+    (RemembersSets, "checkpoint", "return dicts, lists, texts and numbers"),
     (UnreservesOnce, "reserve", "raise nothing if there is nothing"),
     (PermitsNumber, "binding", "returned 30"),
     (PostBindRaises, "binding", "let PostBind raise nothing"),

@@ -87,6 +87,14 @@ class CapacityScheduling(DefaultPreemption):
         """Count the pod no more: it was only tried."""
         self._usage.release(pod.uid)
 
+    def checkpoint(self) -> Any:
+        """Return the pods that count and are not bound yet."""
+        return self._usage.checkpoint()
+
+    def restore(self, checkpoint: Any) -> None:
+        """Count these pods."""
+        self._usage.restore(checkpoint)
+
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """Show the amounts of a rejection."""
         quota = self._quotas.of(pod.namespace)

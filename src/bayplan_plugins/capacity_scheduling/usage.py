@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
 
 from bayplan.plugin import ObjectStore, PodInfo
 from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas
@@ -11,13 +14,21 @@ from bayplan_plugins.capacity_scheduling.quotas import Amounts, ElasticQuotas
 _NOTHING: Amounts = {}
 
 
+class CountedPod(msgspec.Struct, frozen=True):
+    """A pod that counts: its namespace, and what it requests."""
+
+    namespace: str
+    requested: Mapping[str, int]
+
+
 class Usage:
     """The requests of bound and reserved pods by namespace. `version` increases with every change."""
 
     def __init__(self, pods: ObjectStore, quotas: ElasticQuotas) -> None:
         self._quotas = quotas
-        self._counted: dict[str, tuple[str, Amounts]] = {}
-        """By UID: the namespace and the requests of a pod that counts."""
+        self._pods = pods
+        self._counted: dict[str, CountedPod] = {}
+        """The pods that count, by UID."""
         self._used: dict[str, Counter[str]] = {}
         self._total: Counter[str] = Counter()
         self._total_of = -1
@@ -41,15 +52,28 @@ class Usage:
 
     def reserve(self, pod: PodInfo) -> None:
         """Count a pod, unless it counts already."""
-        if pod.uid not in self._counted:
-            self._counted[pod.uid] = (pod.namespace, pod.requested)
-            self._add(pod.namespace, pod.requested, 1)
+        self._count(pod.uid, CountedPod(pod.namespace, pod.requested))
 
     def release(self, uid: str) -> None:
         """Count a pod no more. Pods that don't count are ignored."""
-        namespace, amounts = self._counted.pop(uid, ("", _NOTHING))
-        if amounts:
-            self._add(namespace, amounts, -1)
+        known = self._counted.pop(uid, None)
+        if known is not None:
+            self._add(known.namespace, known.requested, -1)
+
+    def checkpoint(self) -> dict[str, CountedPod]:
+        """Return the pods that count and are not bound yet, by UID."""
+        bound = {pod.uid for pod in self._pods.values() if pod.node_name}
+        return {uid: known for uid, known in self._counted.items() if uid not in bound}
+
+    def restore(self, checkpoint: Any) -> None:
+        """Count what `checkpoint` returned. Raises ValidationError."""
+        for uid, known in msgspec.convert(checkpoint, dict[str, CountedPod]).items():
+            self._count(uid, known)
+
+    def _count(self, uid: str, pod: CountedPod) -> None:
+        if uid not in self._counted:
+            self._counted[uid] = pod
+            self._add(pod.namespace, pod.requested, 1)
 
     def _changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
         for pod in (old, new):

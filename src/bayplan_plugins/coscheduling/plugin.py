@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +46,20 @@ DEFAULT_WAIT = 60
 
 _DEFAULT_ARGUMENTS = CoschedulingArgs()
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class GroupMemory(msgspec.Struct):
+    """What is remembered of groups, by key.
+
+    `failed`: when one last failed to fit, until it is placed; it is sorted by this time. `backed_off`: when its backoff
+    ends. `enough`: until when its minResources are known to be available. `permitted`: as of PodsByGroup.
+    """
+
+    failed: dict[str, Time] = {}
+    backed_off: dict[str, Time] = {}
+    enough: dict[str, Time] = {}
+    permitted: Mapping[str, Mapping[str, str]] = {}
 
 
 class Coscheduling(Plugin):
@@ -62,12 +77,7 @@ class Coscheduling(Plugin):
         self._wait = args.permitWaitingTimeSeconds or DEFAULT_WAIT
         self._backoff = timedelta(seconds=args.podGroupBackoffSeconds)
         self._reject_percentage = args.podGroupRejectPercentage
-        self._failed: dict[str, datetime] = {}
-        """When a group last failed to fit, until it is placed; it is sorted by this time."""
-        self._backed_off: dict[str, datetime] = {}
-        """When the backoff of a group ends."""
-        self._enough: dict[str, datetime] = {}
-        """Until when a group's minResources are known to be available in the cluster."""
+        self._memory = GroupMemory()
         pods, pod_groups = handle.objects("Pod"), handle.objects(POD_GROUPS)
         self._members = PodsByGroup(pods, key_of)
         self._members.listen(self._forget_empty)
@@ -88,7 +98,7 @@ class Coscheduling(Plugin):
         group is sorted by its own creation time, because `queued_at` cannot be compared with creation times.
         """
         key = key_of(pod)
-        created = self._failed.get(key) if key is not None else None
+        created = self._memory.failed.get(key) if key is not None else None
         created = created or self._groups.created(pod) or pod.creation_timestamp or _LONG_AGO
         return -pod.priority, created, key or pod.key, pod.key
 
@@ -135,7 +145,7 @@ class Coscheduling(Plugin):
             return PostFilterResult(Status.unschedulable())
         self._reject_waiting(group.key, "optimistic rejection in PostFilter")
         if self._backoff and len(self._members[group.key].remaining) >= group.min_member:
-            self._backed_off[group.key] = self._handle.now() + self._backoff
+            self._memory.backed_off[group.key] = self._handle.now() + self._backoff
         self._did_not_fit(group.key)
         message = f"PodGroup {group.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         return PostFilterResult(Status.unschedulable(message))
@@ -173,7 +183,7 @@ class Coscheduling(Plugin):
         self._members.permit(key, pod.uid, node_name)
         assigned = self._members.assigned(key)
         if len(assigned) >= group.needed:
-            self._failed.pop(key, None)
+            self._memory.failed.pop(key, None)
             for waiting in self._handle.waiting_pods:
                 if key_of(waiting.pod) == key:
                     waiting.allow(self.name)
@@ -216,14 +226,14 @@ class Coscheduling(Plugin):
     def wake_groups(self) -> None:
         """Activate the groups whose backoff has ended, because no event requeues them."""
         now = self._handle.now()
-        for key in [key for key, until in self._backed_off.items() if until <= now]:
-            del self._backed_off[key]
+        for key in [key for key, until in self._memory.backed_off.items() if until <= now]:
+            del self._memory.backed_off[key]
             self._handle.activate(self._members[key].pending)
 
     def _missing(self, group: Group, pod: PodInfo, nodes: Nodes) -> str:
         """Return why a group cannot be placed now; "" if it can."""
         now = self._handle.now()
-        if self._backed_off.get(group.key, now) > now:
+        if self._memory.backed_off.get(group.key, now) > now:
             return f"podGroup {group.key} failed recently"
         members = self._members[group.key]
         count = len(members.remaining)
@@ -234,12 +244,12 @@ class Coscheduling(Plugin):
             )
         if count - len(members.gated) < group.needed:
             return f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
-        if not group.min_resources or self._enough.get(group.key, now) > now:
+        if not group.min_resources or self._memory.enough.get(group.key, now) > now:
             return ""
         gap = self._gap(group, nodes)
         if gap:
             return f"resource gap of PodGroup {group.key}: {', '.join(f'{name}: {gap[name]}' for name in sorted(gap))}"
-        self._enough[group.key] = now + timedelta(seconds=self._wait)
+        self._memory.enough[group.key] = now + timedelta(seconds=self._wait)
         return ""
 
     def _gap(self, group: Group, nodes: Nodes) -> dict[str, str]:
@@ -276,14 +286,27 @@ class Coscheduling(Plugin):
                 waiting.reject(self.name, message)
 
     def _did_not_fit(self, key: str) -> None:
-        self._enough.pop(key, None)
-        self._failed[key] = self._handle.now().replace(microsecond=0)  # as creation times, with which it is compared
+        self._memory.enough.pop(key, None)
+        self._memory.failed[key] = self._handle.now().replace(
+            microsecond=0
+        )  # as creation times, with which it is compared
 
     def _forget_empty(self, key: str) -> None:
         """Drop the state of a group that has no pods any more."""
         if not self._members[key].pods:
-            for memory in (self._failed, self._backed_off, self._enough):
-                memory.pop(key, None)
+            for times in (self._memory.failed, self._memory.backed_off, self._memory.enough):
+                times.pop(key, None)
+
+    # Checkpoints
+
+    def checkpoint(self) -> GroupMemory:
+        """Return what is remembered of groups."""
+        return msgspec.structs.replace(self._memory, permitted=self._members.permitted)
+
+    def restore(self, checkpoint: Any) -> None:
+        """Remember what `checkpoint` returned. Raises ValueError."""
+        self._memory = msgspec.convert(checkpoint, GroupMemory)
+        self._members.permitted = self._memory.permitted
 
 
 def _sum(left: NDArray[np.int64], nodes: Nodes) -> int:

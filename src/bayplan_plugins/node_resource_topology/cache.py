@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from bayplan.plugin import Handle, NodeColumns, ObjectStore, PodInfo
 from bayplan_plugins.node_resource_topology.arguments import (
     ALL,
@@ -30,11 +32,12 @@ from bayplan_plugins.node_resource_topology.arguments import (
     NodeResourceTopologyMatchArgs,
 )
 from bayplan_plugins.node_resource_topology.columns import ZoneColumns
-from bayplan_plugins.node_resource_topology.demand import demand_of
+from bayplan_plugins.node_resource_topology.demand import HeldByContainer, demand_of, held_by
 from bayplan_plugins.node_resource_topology.fingerprints import fingerprint
 from bayplan_plugins.node_resource_topology.topologies import (
     FINGERPRINT,
     FINGERPRINT_METHOD,
+    Amount,
     Amounts,
     Topology,
     read,
@@ -76,6 +79,15 @@ class CacheOf:
         return TopologyCache(self, topologies)
 
 
+class NodeMemory(msgspec.Struct, omit_defaults=True):
+    """What a checkpoint has of a node. `topology`: the one in use, if it isn't the latest."""
+
+    topology: Mapping[str, Any] = {}
+    reserved: Mapping[str, Mapping[str, Amount]] = {}
+    ran: tuple[HeldByContainer, ...] | None = None
+    foreign: bool = False
+
+
 class TopologyCache:
     """The topologies of all nodes, and what isn't in them. `columns` has the same as arrays."""
 
@@ -85,8 +97,8 @@ class TopologyCache:
         self._latest: dict[str, Topology] = {}
         self._counted: dict[str, Topology] = {}
         """The topology of each node that is in use: the latest one that counts the pods there, or the first one."""
-        self.ran: dict[str, tuple[PodInfo, ...]] = {}
-        """By node: the pods that its topology counts; unknown for one that was never compared with its pods."""
+        self.ran: dict[str, tuple[HeldByContainer, ...]] = {}
+        """By node: what the pods that its topology counts hold; unknown for one never compared with its pods."""
         self.reserved: dict[str, dict[str, Amounts]] = {}
         """By node and UID: what placed pods took that the topology doesn't count."""
         self.taken: dict[str, dict[str, int]] = {}
@@ -143,14 +155,17 @@ class TopologyCache:
     def reserve(self, node: str, pod: PodInfo) -> None:
         """Count a pod on a node, until the topology does."""
         if self.kind == DISCARD:
-            self.reserved.setdefault(node, {})[pod.uid] = {}
+            self._take(node, pod.uid, {})
         elif self.kind == OVER_RESERVE and node in self._counted:
             self._forget(node, pod.uid)
-            amounts = self.reserved.setdefault(node, {})[pod.uid] = demand_of(pod).whole
-            taken = self.taken.setdefault(node, {})
-            for name, amount in amounts.items():
-                taken[name] = taken.get(name, 0) + amount
+            self._take(node, pod.uid, demand_of(pod).whole)
         self._rows.stale(node)
+
+    def _take(self, node: str, uid: str, amounts: Amounts) -> None:
+        self.reserved.setdefault(node, {})[uid] = amounts
+        taken = self.taken.setdefault(node, {})
+        for name, amount in amounts.items():
+            taken[name] = taken.get(name, 0) + amount
 
     def release(self, node: str, pod: PodInfo) -> None:
         """Count a pod no more; one that isn't counted is ignored."""
@@ -172,6 +187,40 @@ class TopologyCache:
             del self.reserved[node]
             self.taken.pop(node, None)
         self._rows.changed(node)
+
+    # Checkpoints
+
+    def checkpoint(self) -> dict[str, NodeMemory]:
+        """Return what is known of nodes beyond their latest topologies."""
+        found = {}
+        for node in {**self._counted, **self.reserved}:
+            used = self._counted.get(node)
+            former = {} if used is None or used is self._latest[node] else dict(used.document)
+            reserved, foreign = self.reserved.get(node, {}), node in self._foreign
+            found[node] = NodeMemory(former, reserved, self.ran.get(node), foreign)
+        return found
+
+    def restore(self, checkpoint: Any) -> None:
+        """Know what `checkpoint` returned. Raises ValueError."""
+        known = msgspec.convert(checkpoint, dict[str, NodeMemory])
+        topologies = {
+            node: read(each.topology) for node, each in known.items() if each.topology and node in self._latest
+        }
+        problems = [f"the topology of node {node}: {each.problem}" for node, each in topologies.items() if each.problem]
+        if problems:
+            raise ValueError(problems[0])
+        self._counted = self._latest | topologies
+        for kept in (self.ran, self.reserved, self.taken, self._foreign):
+            kept.clear()
+        for node, each in known.items():
+            for uid, amounts in each.reserved.items():
+                self._take(node, uid, amounts)
+            if each.ran is not None:
+                self.ran[node] = each.ran
+            if each.foreign:
+                self._foreign.add(node)
+        for node in {**self._counted, **known}:
+            self._rows.changed(node)
 
     # Events
 
@@ -224,7 +273,7 @@ class TopologyCache:
         if latest is self._counted.get(node) and node not in self._foreign and not self._may_count(node):
             return
         running = [pod for pod in self._pods.get(node, {}).values() if self._runs(pod)]
-        if self.fingerprint_of(latest, running) == latest.fingerprint:
+        if self._settings.handle.as_recorded(self.fingerprint_of(latest, running) == latest.fingerprint):
             self._use(node, running)
 
     def fingerprint_of(self, topology: Topology, running: Iterable[PodInfo]) -> str:
@@ -243,7 +292,7 @@ class TopologyCache:
         self._foreign.discard(node)
         self.ran.pop(node, None)
         if running is not None:
-            self.ran[node] = tuple(running)
+            self.ran[node] = held_by(running, self._counted[node].resources) if self._settings.preempting else ()
             for pod in running:
                 self._forget(node, pod.uid)
         self._rows.changed(node)

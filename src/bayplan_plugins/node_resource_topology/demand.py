@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from bayplan.plugin import PodInfo
-from bayplan_plugins.node_resource_topology.topologies import Amounts, Topology, counted
+from bayplan_plugins.node_resource_topology.topologies import Amount, Amounts, Topology, counted
 
 GUARANTEED, BEST_EFFORT = "Guaranteed", "BestEffort"
 _HOST_LEVEL = {"ephemeral-storage", "storage"}
@@ -28,6 +30,17 @@ class ContainerDemand:
     name: str
     kind: str
     amounts: Amounts
+
+
+class HeldByContainer(msgspec.Struct, frozen=True):
+    """What a container of a pod holds of a zone for itself. `kind`: as of ContainerDemand."""
+
+    uid: str
+    namespace: str
+    pod: str
+    container: str
+    kind: str
+    amounts: dict[str, Amount]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class ZoneDemand:
         """Return whether a container takes what it requests of a resource from its zone, and doesn't share it."""
         return self.guaranteed or not is_affine(resource)
 
-    def pinned(self, resources: Collection[str]) -> Iterable[tuple[ContainerDemand, Amounts]]:
+    def pinned(self, resources: Collection[str]) -> Iterable[tuple[ContainerDemand, dict[str, int]]]:
         """Yield the containers that hold resources of a zone for themselves while the pod runs, with these resources.
 
         `resources`: those that the zones list.
@@ -69,6 +82,15 @@ class ZoneDemand:
     def exclusive(self, resources: Collection[str]) -> bool:
         """Return whether any container holds resources of a zone for itself."""
         return any(True for _ in self.pinned(resources))
+
+
+def held_by(pods: Iterable[PodInfo], resources: Collection[str]) -> tuple[HeldByContainer, ...]:
+    """Return what the containers of pods hold of zones that list these resources."""
+    return tuple(
+        HeldByContainer(pod.uid, pod.namespace, pod.name, wanted.name, wanted.kind, amounts)
+        for pod in pods
+        for wanted, amounts in demand_of(pod).pinned(resources)
+    )
 
 
 def demand_of(pod: PodInfo) -> ZoneDemand:

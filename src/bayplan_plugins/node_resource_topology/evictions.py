@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from bayplan.plugin import PodInfo
 from bayplan_plugins.node_resource_topology.cache import TopologyCache
-from bayplan_plugins.node_resource_topology.demand import demand_of
+from bayplan_plugins.node_resource_topology.demand import HeldByContainer
 from bayplan_plugins.node_resource_topology.fingerprints import METADATA, VECTOR, zones_of
 from bayplan_plugins.node_resource_topology.topologies import Amounts, Topology
 
@@ -31,7 +31,7 @@ class _Placement:
     """Where the pods of a node are. `gains`: by UID, what the eviction of a pod gives back."""
 
     topology: Topology
-    ran: tuple[PodInfo, ...]
+    ran: tuple[HeldByContainer, ...]
     gains: dict[str, Gains] = field(default_factory=dict)
     containers: int = 0
 
@@ -74,15 +74,11 @@ class ZoneEvictions:
         return known
 
 
-def _read(node: str, topology: Topology, ran: tuple[PodInfo, ...]) -> _Placement:
+def _read(node: str, topology: Topology, ran: tuple[HeldByContainer, ...]) -> _Placement:
     placement = _Placement(topology, ran)
     if METADATA not in topology.attributes or not topology.single:
         return placement
-    pinned = {
-        (pod.namespace, pod.name, wanted.name): (pod, wanted, amounts)
-        for pod in ran
-        for wanted, amounts in demand_of(pod).pinned(topology.resources)
-    }
+    pinned = {(held.namespace, held.pod, held.container): held for held in ran}
     vectors = {zone.number: zone.attributes[VECTOR] for zone in topology.zones if VECTOR in zone.attributes}
     try:
         zones = zones_of(topology.attributes[METADATA], vectors, pinned)
@@ -93,11 +89,9 @@ def _read(node: str, topology: Topology, ran: tuple[PodInfo, ...]) -> _Placement
     indexes = {zone.number: index for index, zone in enumerate(topology.zones)}
     gains: dict[str, dict[tuple[int, str], int]] = {}
     for container, number in zones.items():
-        pod, wanted, amounts = pinned[container]
-        if wanted.kind != "app" or number not in indexes:
-            continue
-        mine = gains.setdefault(pod.uid, {})
-        _add(mine, indexes[number], amounts)
+        held = pinned[container]
+        if held.kind == "app" and number in indexes:
+            _add(gains.setdefault(held.uid, {}), indexes[number], held.amounts)
     placement.gains = dict(gains)
     return placement
 

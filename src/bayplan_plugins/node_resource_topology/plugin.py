@@ -169,6 +169,14 @@ class NodeResourceTopologyMatch(Plugin):
         """Note that the pod is bound."""
         self.cache.bound(node_name, pod)
 
+    def checkpoint(self) -> Any:
+        """Return what the cache knows beyond topologies and pods."""
+        return self.cache.checkpoint()
+
+    def restore(self, checkpoint: Any) -> None:
+        """Let the cache know what `checkpoint` returned."""
+        self.cache.restore(checkpoint)
+
     # Events and explanations
 
     def events(self) -> Iterable[EventHint]:

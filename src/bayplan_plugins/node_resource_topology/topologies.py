@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,6 +16,8 @@ from bayplan.plugin import InvalidQuantity, parse_amounts
 
 TOPOLOGIES = "noderesourcetopologies.v1alpha2.topology.node.k8s.io"
 Amounts = Mapping[str, int]
+Amount = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""A larger amount is refused, so that sums and scores stay within 64 bits."""
 
 DEFAULT_MAX_ZONES, LARGEST_MAX_ZONES, LARGEST_NUMBER = 8, 1024, 63
 FINGERPRINT, FINGERPRINT_METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
@@ -24,7 +26,6 @@ _SINGLE = "single-numa-node"
 _POLICIES = {"none", "best-effort", "restricted", _SINGLE}
 _OLD_POLICIES = {"SingleNUMANode": _SINGLE, "BestEffort": "best-effort", "Restricted": "restricted"}
 _LARGEST = 2**53
-"""An amount above it is refused, so that sums and scores stay within 64 bits."""
 _MILLI, _UNIT = 10**6, 10**9
 
 
@@ -68,7 +69,7 @@ class Zone:
 class Topology:
     """The topology of a node. `zones` are sorted by number. `problem`: why it can't be used; "" if it can.
 
-    `ignored`: zones whose names aren't those of NUMA nodes.
+    `ignored`: zones whose names aren't those of NUMA nodes. `document`: the object.
     """
 
     policy: str = "none"
@@ -79,6 +80,7 @@ class Topology:
     fingerprint: str = ""
     problem: str = ""
     ignored: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def single(self) -> bool:
@@ -110,7 +112,7 @@ def read(topology: Mapping[str, Any]) -> Topology:
         lacking = f"no zone is a NUMA node{': ' + ', '.join(ignored) if ignored else ''}; expected one such as node-0"
         return Topology(problem=lacking, ignored=ignored)
     settings = _settings(document.topologyPolicies, {each.name: str(each.value) for each in document.attributes})
-    return Topology(*settings, zones, attributes, fingerprint, ignored=ignored)
+    return Topology(*settings, zones, attributes, fingerprint, ignored=ignored, document=topology)
 
 
 def counted(resources: Mapping[str, Any]) -> dict[str, int]:

@@ -54,7 +54,7 @@ class TargetLoadPackingArgs(TrimaranArgs, kw_only=True):
         except ValueError:
             valid = False
         if not valid:
-            problem = "unable to parse DefaultRequestsMultiplier: must be a number"
+            problem = f'unable to parse DefaultRequestsMultiplier: strconv.ParseFloat: parsing "{text}": invalid syntax'
             yield field_errors.invalid("defaultRequestsMultiplier", text, problem)
         try:
             amounts_of(self.defaultRequests)

@@ -197,10 +197,14 @@ class SnapshotMaker:
         return Snapshot(documents=documents, source=source, taken=time, version=f"v{version}.0" if version else None)
 
 
-def snapshot_at_end(replay: Replay) -> Snapshot:
-    """What the scheduler of a run knew at its end. Raises RecordingError if a decision can't be made again."""
+def snapshot_at_end(replay: Replay, warn: Callable[[Iterable[str]], None] = lambda _: None) -> Snapshot:
+    """What the scheduler of a run knew at its end. `warn`: gets what the last checkpoint lacks.
+
+    Raises RecordingError if a decision can't be made again.
+    """
     recording = replay.recording
     found = replay.run(segment=max(recording.segments - 1, 0))
+    warn(found.notes)
     if found.problem or found.difference is not None or replay.scheduler is None:
         raise RecordingError(found.why)
     ended = found.ended or recording.moment(recording.manifest.monotonic)

@@ -140,6 +140,7 @@ def lines_of(found: Replayed, seconds: float = 0.0) -> list[str]:
     assert ended is not None
     length = ended - began
     span = f"from {began:%Y-%m-%d %H:%M:%S} to {ended:%H:%M:%S} UTC"
+    notes = [f"  at the begin: {note}" for note in found.notes]
     difference = found.difference
     if difference is not None:
         when = f"{difference.time:%Y-%m-%d %H:%M:%S.%f} UTC"
@@ -148,10 +149,11 @@ def lines_of(found: Replayed, seconds: float = 0.0) -> list[str]:
             f"  recorded: {difference.recorded}",
             f"  replayed: {difference.replayed}",
             *(f"  cause: {cause}" for cause in difference.causes),
+            *notes,
         ]
     count = found.decisions - found.before
     lines = [f"{count:,} decisions {span}: all are the same" if count else f"no decision was made {span}"]
-    lines.append(f"  at the end: {found.nodes:,} nodes, {found.pods:,} pods on them")
+    lines += [*notes, f"  at the end: {found.nodes:,} nodes, {found.pods:,} pods on them"]
     if seconds and length.total_seconds() > 1:
         lines.append(
             f"  {timedelta(seconds=int(length.total_seconds()))} in {seconds:.2f} s: "

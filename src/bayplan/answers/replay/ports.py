@@ -181,6 +181,8 @@ class ReplayedHandle(OfflineHandle):
         super().__init__(state)
         self.client: Any = ReplayedClient(tasks)
         self.waiting_pods: Any = PodsInPermit(lambda pod, waits: ReplayedWait(tasks, pod, waits))
+        self.outcomes: Callable[[], bool | None] | None = None
+        """For redacted recordings: gets the outcome of the next comparison of names, None if there is none."""
         self._clock = clock
         self._tasks = tasks
         self._activated = activated
@@ -192,6 +194,11 @@ class ReplayedHandle(OfflineHandle):
     def monotonic(self) -> float:
         """The seconds that were recorded."""
         return self._clock.monotonic()
+
+    def as_recorded(self, outcome: bool) -> bool:
+        """The recorded outcome, if names were replaced."""
+        recorded = None if self.outcomes is None else self.outcomes()
+        return outcome if recorded is None else recorded
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move pods to the active queue."""

@@ -6,7 +6,7 @@ lost; replays say so if a decision differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from bayplan.answers.history.redacting import Redactor, key_of
 from bayplan.answers.replay.redacted_configuration import redacted_configuration
+from bayplan.answers.replay.redacted_memories import MEMORIES
 from bayplan.core.api.kinds import POD, Kind, kind_of
 from bayplan.core.api.objects import encode
 from bayplan.running.provisioning.checkpoints import DeskNames, renamed
@@ -26,6 +27,7 @@ from bayplan.running.recording.entries import (
     Bound,
     Changed,
     Checkpoint,
+    Compared,
     Evicted,
     GaveWay,
     Permitted,
@@ -34,6 +36,7 @@ from bayplan.running.recording.entries import (
     Popped,
     PreBound,
     RecordedEntry,
+    RecordedMemory,
     RecordedObject,
     RecordedPlugin,
     RecordedStatus,
@@ -110,7 +113,7 @@ class RecordingRedactor:
                 return self._checkpoint(entry)
             case Evicted():
                 return replace(entry, preemptor=self._uid(entry.preemptor), victims=self._uids(entry.victims))
-            case GaveWay() | Began() | RecordingEnded() | RequestsOpened():
+            case GaveWay() | Began() | Compared() | RecordingEnded() | RequestsOpened():
                 return entry
             case RequestDue():
                 return replace(entry, key=self._key("provisioningrequest", entry.key))
@@ -168,7 +171,16 @@ class RecordingRedactor:
             nominated=tuple((self._pod(key), self._uid(uid), self._node(node)) for key, uid, node in entry.nominated),
             binding=tuple((task, self._uid(uid)) for task, uid in entry.binding),
             requests=renamed(entry.requests, self._desk_names),
+            memories=tuple(self._memories(entry.memories)),
         )
+
+    def _memories(self, memories: Iterable[RecordedMemory]) -> Iterator[RecordedMemory]:
+        for each in memories:
+            rule = MEMORIES.get(each.plugin)
+            if rule is None:
+                self._leave_out(f"what plugin {each.plugin} remembers at the begin of a segment")
+            else:
+                yield replace(each, raw=encode(rule(msgspec.json.decode(each.raw), self._names)))
 
     def _recorded_object(self, each: RecordedObject) -> RecordedObject | None:
         found = self._raw(each.kind, each.key, each.raw)

@@ -75,6 +75,8 @@ class Replayed:
     """Whether the recording ends with the scheduler's end. If not, the scheduler was killed, or still runs."""
     nodes: int = 0
     pods: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What the checkpoint that it began with lacks, one line each."""
     source: str = ""
     """The recording, for messages."""
 
@@ -100,6 +102,8 @@ class Replay:
     _ahead: deque[AnyEntry] = field(default_factory=deque)
     _entries: Iterator[AnyEntry] = field(default_factory=lambda: iter(()))
     _scheduler: ReplayedScheduler | None = None
+    _compared: int = 0
+    """How many outcomes of the following entry were used."""
 
     @property
     def scheduler(self) -> ReplayedScheduler | None:
@@ -125,11 +129,14 @@ class Replay:
     async def _run(self, visit: Visit | None, segment: int) -> Replayed:
         self._made.clear()
         self._ahead.clear()
+        self._compared = 0
         self._entries = self.recording.entries(segment)
         scheduler = ReplayedScheduler(
             self.recording.manifest.setting, self.build_profiles, self._planned, self.are_asked
         )
         self._scheduler = scheduler
+        if self.recording.manifest.redacted:
+            scheduler.handle.outcomes = self._outcome_of_comparison
         found = Replayed(began=self.recording.manifest.began, source=self.recording.source)
         try:
             self._replay(scheduler, found, visit)
@@ -144,6 +151,7 @@ class Replay:
         popped: QueuedPod | None = None
         while (entry := self._next()) is not None:
             found.entries += 1
+            self._compared = 0
             if isinstance(entry, Popped):
                 found.ended = self.recording.moment(entry.at)
                 popped = scheduler.pop(entry)
@@ -162,11 +170,11 @@ class Replay:
                     return
             elif isinstance(entry, entries.Checkpoint):
                 if found.entries == 1:
-                    scheduler.restore(entry)
+                    found.notes = scheduler.restore(entry)
                     found.decisions = found.before = entry.decisions
             elif isinstance(entry, entries.RecordingEnded):
                 found.complete = True
-            else:
+            elif not isinstance(entry, entries.Compared):
                 scheduler.take(entry)
 
     def _attempt(
@@ -192,6 +200,14 @@ class Replay:
         following = self._peek(0)
         if isinstance(following, PlanMade) and self._scheduler is not None:
             self._scheduler.clock.entry(following.times)
+
+    def _outcome_of_comparison(self) -> bool | None:
+        """What the next comparison of names said in the recording."""
+        following = self._peek(0)
+        if isinstance(following, entries.Compared) and self._compared < len(following.outcomes):
+            self._compared += 1
+            return following.outcomes[self._compared - 1]
+        return None
 
     def _compare(self, found: Replayed, entry: PlanMade) -> ReplayDifference | None:
         found.decisions += 1

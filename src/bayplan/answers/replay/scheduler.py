@@ -10,7 +10,14 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bayplan.answers.replay.ports import SILENT, ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
+from bayplan.answers.replay.ports import (
+    SILENT,
+    ReplayedClock,
+    ReplayedExtenders,
+    ReplayedHandle,
+    ReplayedPorts,
+    status_of,
+)
 from bayplan.answers.replay.reported_objects import ReportedObjects
 from bayplan.answers.replay.restoring import RestoredQueue, restore_queue, restore_state
 from bayplan.answers.replay.tasks import ReplayedTask, ReplayedTasks
@@ -22,9 +29,11 @@ from bayplan.core.executor.executor import Executor
 from bayplan.core.executor.giving_way import TimeSlice, Unfinished
 from bayplan.core.executor.handlers import Receiver
 from bayplan.core.executor.intake import Intake
+from bayplan.core.executor.ports import Binding
 from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.extenders import EXTENDER
 from bayplan.core.framework.handle import Handle
+from bayplan.core.framework.interface import CycleState
 from bayplan.core.framework.own_volumes import own_volumes
 from bayplan.core.framework.profile import Profile
 from bayplan.core.queue import QueuedPod, QueueProfile, RetryTimes
@@ -36,6 +45,7 @@ from bayplan.running.provisioning.options import ProvisioningOptions
 from bayplan.running.recording import entries
 from bayplan.running.recording.entries import AnyEntry, Changed, Checkpoint, Setting
 from bayplan.running.recording.frames import RecordingError
+from bayplan.running.recording.memories import restore_memories
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 AreAsked = Callable[[PodInfo], bool]
@@ -108,8 +118,8 @@ class ReplayedScheduler:
         """Whether an attempt waits for an answer of extenders."""
         return self._attempt is not None and not self._attempt.ended
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Begin with a checkpoint."""
+    def restore(self, checkpoint: Checkpoint) -> list[str]:
+        """Begin with a checkpoint. Returns what plugins begin without, one line each."""
         with collector_paused():
             restore_state(checkpoint, self.state, self._objects.kinds, self._objects.decode)
             self._restore_requests(checkpoint)
@@ -120,6 +130,7 @@ class ReplayedScheduler:
         self.tasks.begin_at(checkpoint.tasks)
         self._binding = dict(checkpoint.binding)
         self.restored = True
+        return restore_memories(checkpoint.memories, self.profiles)
 
     def _restore_requests(self, checkpoint: Checkpoint) -> None:
         if self._desk is not None and checkpoint.requests:
@@ -187,12 +198,23 @@ class ReplayedScheduler:
     def _deliver(self, entry: Any, *, inner: bool = False) -> None:
         task = self.tasks.get(entry.task)
         if task is None:
-            if isinstance(entry, entries.Bound) and entry.status[0] and (uid := self._binding.pop(entry.task, "")):
-                self.state.forget(uid)
+            self._end_binding(entry)
             return
         to = task.inner if inner and task.inner is not None else task
         to.deliver(type(entry), entry)
         self.tasks.drop_ended(entry.task)
+
+    def _end_binding(self, entry: Any) -> None:
+        """End the binding of a pod that was being bound at the checkpoint, if the entry says how it ended."""
+        ended = (entries.Permitted, entries.PreBound, entries.Bound)
+        if not isinstance(entry, ended) or not (entry.status[0] or isinstance(entry, entries.Bound)):
+            return
+        pod = self.state.pod(self._binding.pop(entry.task, ""))
+        profile = None if pod is None else self.profiles.get(pod.scheduler_name)
+        if pod is not None and profile is not None:
+            queued = QueuedPod(self.state.objects[POD].get(pod.key, pod), self.clock.monotonic())
+            binding = Binding(queued, pod, pod.node_name, profile, CycleState())
+            self._executor.binding_ended(binding, status_of(entry.status))
 
     def _answer(self, entry: entries.RequestsOpened | entries.RequestDue) -> None:
         if self._desk is None:

@@ -133,21 +133,24 @@ def cluster_before(
 ) -> Snapshot:
     """The cluster before a decision of a run; None: at its end. Raises RecordingError or PluginLoadError.
 
-    If the user doesn't name the plugins of the run, it is the cluster as it was reported, and `warn` gets that.
+    If the user doesn't name the plugins of the run, it is the cluster as it was reported. `warn` gets that, and what
+    plugins begin without.
     """
     if named.lacks(run):
         missing = f"{run.source} was recorded with plugins that --plugin doesn't name"
         warn([f"{missing}: the cluster is as it was reported, and pods that were being bound count as placed"])
         return reported_cluster(run, decided)
     if decided is None:
-        return snapshot_at_end(recorded_policy(run, named).replay(run))
-    return stop_before(recorded_policy(run, named), decided, progress)[1]
+        return snapshot_at_end(recorded_policy(run, named).replay(run), warn)
+    return stop_before(recorded_policy(run, named), decided, progress, warn)[1]
 
 
-def stop_before(policy: Policy, decided: RecordedDecision, progress: Progress = silent) -> tuple[Moment, Snapshot]:
+def stop_before(
+    policy: Policy, decided: RecordedDecision, progress: Progress = silent, warn: Warn = unsaid
+) -> tuple[Moment, Snapshot]:
     """Replay up to a decision, from the segment that it is in. Returns it, and what the scheduler knew then.
 
-    Raises MomentError if that can't be reached.
+    `warn`: gets what plugins begin without. Raises MomentError if that can't be reached.
     """
     reached: list[tuple[Moment, Snapshot]] = []
     run = decided.run
@@ -161,6 +164,7 @@ def stop_before(policy: Policy, decided: RecordedDecision, progress: Progress = 
         return True
 
     found = policy.replay(run).run(visit, segment=decided.segment)
+    warn(found.notes)
     if not reached:
         raise MomentError(f"decision {decided.number:,} can't be reached: {found.why}")
     return reached[0]

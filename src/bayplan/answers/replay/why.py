@@ -20,7 +20,7 @@ from bayplan.answers.replay.evictions import EvictionsFor
 from bayplan.answers.replay.explaining import ExplainedDecision
 from bayplan.answers.replay.moments import PodNames, RecordedDecision, decisions_of
 from bayplan.answers.replay.policies import Policy
-from bayplan.answers.replay.wanted import DecisionSelector, MomentError, find, stop_before
+from bayplan.answers.replay.wanted import DecisionSelector, MomentError, Warn, find, stop_before, unsaid
 from bayplan.core.api.provisioning import MARK
 from bayplan.running.recording.files import Recording
 
@@ -127,9 +127,9 @@ class AskedDecision:
         """Whether the lines say all: the pod stands for a place of a provisioning request, and is in no snapshot."""
         return MARK in self.asked
 
-    def explained(self, policy: Policy, progress: Progress = silent) -> Explanation:
+    def explained(self, policy: Policy, progress: Progress = silent, warn: Warn = unsaid) -> Explanation:
         """Explain it, with what decided then. Raises RecordingError and QuestionError."""
-        _, snapshot = stop_before(policy, self.decided, progress)
+        _, snapshot = stop_before(policy, self.decided, progress, warn)
         return ExplainedDecision(self.decided, self.names, self.evictions, snapshot, policy).about(self.asked)
 
 

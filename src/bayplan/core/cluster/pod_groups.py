@@ -108,6 +108,15 @@ class PodsByGroup:
         names = [pod.node_name for pod in members.remaining if pod.node_name]
         return tuple(dict.fromkeys([*names, *self._permitted.get(key, {}).values()]))
 
+    @property
+    def permitted(self) -> Mapping[str, Mapping[str, str]]:
+        """The node names of permitted pods, by key and UID. It can be set, for a plugin that is restored."""
+        return self._permitted
+
+    @permitted.setter
+    def permitted(self, permitted: Mapping[str, Mapping[str, str]]) -> None:
+        self._permitted = {key: dict(pods) for key, pods in permitted.items()}
+
     def permit(self, key: str, uid: str, node_name: str) -> None:
         """Record that a pod has reached Permit and is going to be bound to a node."""
         self._permitted.setdefault(key, {})[uid] = node_name

@@ -46,7 +46,7 @@ class Executor:
         self._log = runtime.ports.log
         self._state = runtime.state
         self._queue = runtime.queue
-        self._bindings = BindingCycles(runtime, self._binding_ended)
+        self._bindings = BindingCycles(runtime, self.binding_ended)
         self._evictions = Evictions(runtime)
         self.bound = 0
 
@@ -165,7 +165,7 @@ class Executor:
         elif status.code is Code.WAIT:
             self._bindings.start(binding, self._runtime.waiting.add(assumed, waits))
         else:
-            self._binding_ended(binding, status)
+            self.binding_ended(binding, status)
             return False
         return True
 
@@ -205,7 +205,8 @@ class Executor:
         refused = [Refusal(queued.pod, message, plugins, error=error) for queued in self._queue.unit.values()]
         return Plan(plan.unit, plan.decisions, refused=refused, outcome=outcome, message=message)
 
-    def _binding_ended(self, binding: Binding, status: Status) -> None:
+    def binding_ended(self, binding: Binding, status: Status) -> None:
+        """Carry out what follows from the end of a binding."""
         self._ports.measures.ended(binding, status)
         if status.code is Code.SUCCESS:
             self._bound(binding)

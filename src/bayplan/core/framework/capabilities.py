@@ -107,3 +107,22 @@ class NodeObjects(Protocol):
         It gets the name of the new node and its first pods, those of DaemonSets, and returns documents with
         `apiVersion`, `kind` and `metadata`.
         """
+
+
+@runtime_checkable
+class Checkpointed(Protocol):
+    """Puts what it remembers of earlier decisions and events into the checkpoints of a recording.
+
+    For a plugin whose decisions depend on more than the objects, the pods on nodes and the time: else, a replay that
+    begins at a checkpoint may decide otherwise.
+    """
+
+    def checkpoint(self) -> Any:
+        """Return what the plugin remembers, as values that msgspec encodes as JSON. They are encoded at once."""
+
+    def restore(self, checkpoint: Any) -> None:
+        """Remember what `checkpoint` returned, as decoded JSON, in place of all that is remembered now.
+
+        The objects and the pods on nodes are as they were then, and listeners have been called with them. Raises
+        ValueError for what it can't use, and changes nothing then: recordings come from anyone.
+        """

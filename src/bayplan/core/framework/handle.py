@@ -80,6 +80,13 @@ class Handle(Protocol):
     def monotonic(self) -> float:
         """Return the seconds of the scheduler's monotonic clock, for durations and deadlines."""
 
+    def as_recorded(self, outcome: bool) -> bool:
+        """Return the outcome of a comparison; in a replay of a redacted recording, the outcome that was recorded.
+
+        For comparisons that depend on names, such as with a hash of names: redaction replaces names, so that what was
+        equal isn't any more. Make it for the same events in the same order, as decisions are made.
+        """
+
     def give_way(self, *, long: bool = False) -> None:
         """Stop the attempt, by an exception, if it has worked for so long that other pods should have their turn.
 
@@ -140,6 +147,10 @@ class StateHandle:
         if fed not in self.feeds:
             self.feeds[fed] = Feed(fed, name, self._state.objects[fed])
         return self.feeds[fed]
+
+    def as_recorded(self, outcome: bool) -> bool:
+        """The outcome: nothing was recorded."""
+        return outcome
 
     def give_way(self, *, long: bool = False) -> None:
         """Do nothing: there are no other pods to give way to."""

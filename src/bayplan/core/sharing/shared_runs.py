@@ -143,7 +143,9 @@ class SharedRun(KeyedRun):
         ):
             return None
         plugins, diagnosis = self.profile.at(Point.POST_FILTER), found.decision.diagnosis
-        if not all(implements(each, RejectsAgain) and each.rejects_again(self.pod, diagnosis, rng) for each in plugins):
+        if not all(implements(each, RejectsAgain) for each in plugins):
+            return None  # before any of them draws a random number
+        if not all(each.rejects_again(self.pod, diagnosis, rng) for each in plugins):
             return None
         self.rows.rejection = found._replace(version=state.version)
         return found.decision

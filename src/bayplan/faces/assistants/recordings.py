@@ -108,8 +108,9 @@ class AskingWhy(Question, frozen=True, kw_only=True):
             asked = AskedDecision.of(decided, key, evicted=evicted, progress=progress)
             if asked.explains_itself:
                 raise QuestionError("\n".join(asked.lines()))
-            notes = [f"warning: {each}" for each in (*warnings, *policy.changed)]
-            return Why((*asked.lines(), *notes), asked.explained(policy, progress))
+            warnings += policy.changed
+            explanation = asked.explained(policy, progress, warnings.extend)
+            return Why((*asked.lines(), *(f"warning: {each}" for each in warnings)), explanation)
 
     def arguments(self) -> Iterator[str]:
         """Yield the arguments of `bayplan why`."""

@@ -83,7 +83,7 @@ def _explain(decided: RecordedDecision, pod: str, named: NamedPlugins, output: s
             return
         click.echo(recorded_why.BEFORE)
     try:
-        found = asked.explained(policy)
+        found = asked.explained(policy, warn=warn)
     except insight.QuestionError as error:
         fail(str(error))
     show(found, output)

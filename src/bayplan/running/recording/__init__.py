@@ -8,5 +8,5 @@ encoded in the writer's thread (`writing.py`). Files are read without trust: `fi
 To let decisions rest on something new from outside: an entry here, where it comes in, what gives it back
 (`bayplan.answers.replay.ports`), and how it is redacted (`bayplan.answers.replay.redaction`).
 
-Other packages use `entries`, `files`, `frames`, `places`, `recorder`, `summaries`, `turns`, `writing`.
+Other packages use `entries`, `files`, `frames`, `memories`, `places`, `recorder`, `summaries`, `turns`, `writing`.
 """

@@ -1,6 +1,7 @@
 """Checkpoints: the state of a scheduler as an entry, so that a segment can be read without the ones before.
 
-What plugins keep to themselves is not in it, but for what follows from the objects and from the pods on nodes.
+Of what plugins keep to themselves, it has what they put into it (`memories.py`); the rest has to follow from the
+objects and from the pods on nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.cluster.state import ClusterState
 from bayplan.core.executor.handlers import SentNode
 from bayplan.core.queue import QueuedPod, SchedulingQueue
-from bayplan.running.recording.entries import Checkpoint, RecordedEntry, RecordedObject, RecordedPlace, RecordedQueued
+from bayplan.running.recording.entries import (
+    Checkpoint,
+    RecordedEntry,
+    RecordedMemory,
+    RecordedObject,
+    RecordedPlace,
+    RecordedQueued,
+)
 
 
 class DeferredCheckpoint(RecordedEntry, gc=True):
@@ -32,11 +40,12 @@ def checkpoint(
     binding: Mapping[int, str],
     chance: tuple[random.Random, int],
     requests: Callable[[], bytes] = bytes,
+    memories: tuple[RecordedMemory, ...] = (),
 ) -> DeferredCheckpoint:
     """The state now. It takes references only, which is quick; what is made of them is left to the writer's thread.
 
     `counts`: the time, and how many decisions and tasks there were. `chance`: the random numbers, and the rotation.
-    `requests`: encodes the answered provisioning requests.
+    `requests`: encodes the answered provisioning requests. `memories`: what plugins remember.
     """
     table = state.table
     stores = [(kind, *state.objects[kind].copied()) for kind in kinds]
@@ -72,6 +81,7 @@ def checkpoint(
             drawn,
             rotation,
             requests(),
+            memories,
         )
 
     return DeferredCheckpoint([], make)

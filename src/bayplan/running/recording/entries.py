@@ -193,6 +193,14 @@ class RecordedQueued(msgspec.Struct, array_like=True, gc=False, frozen=True):
     message: str
 
 
+class RecordedMemory(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What a plugin of a profile remembered. `raw`: JSON."""
+
+    scheduler: str
+    plugin: str
+    raw: bytes
+
+
 class Checkpoint(RecordedEntry, gc=False):
     """The state of the scheduler: a segment that begins with it can be read without the ones before.
 
@@ -200,6 +208,7 @@ class Checkpoint(RecordedEntry, gc=False):
     ones. `nominated`: the key and the uid of a pod, and the node. `binding`: the numbers of the
     tasks that have not ended, with the uids of their pods. `random`: the state of the random numbers, and `rotation`
     that of the search for enough nodes. `requests`: the answered provisioning requests, as their desk encodes them.
+    `memories`: what plugins remembered.
     """
 
     at: float
@@ -214,6 +223,16 @@ class Checkpoint(RecordedEntry, gc=False):
     random: tuple[int, tuple[int, ...], float | None]
     rotation: int
     requests: bytes = b""
+    memories: tuple[RecordedMemory, ...] = ()
+
+
+class Compared(RecordedEntry, gc=False):
+    """What plugins found by comparing names, in order, while the entry before had its effect. For redacted recordings.
+
+    It is not taken in: who makes the same comparisons again gets these outcomes.
+    """
+
+    outcomes: tuple[bool, ...]
 
 
 class RecordingEnded(RecordedEntry, gc=False):
@@ -236,6 +255,7 @@ AnyEntry = (
     | RequestsOpened
     | RequestDue
     | Checkpoint
+    | Compared
     | RecordingEnded
 )
 

@@ -20,11 +20,11 @@ import msgspec
 from bayplan.core.api.kinds import NODE, POD, Kind
 from bayplan.core.api.objects import encode
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.cluster.state import ClusterState
 from bayplan.core.executor.extenders import Extenders
 from bayplan.core.executor.ports import Ports
+from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.extenders import Answer, ExtenderError, Filtered, Question
-from bayplan.core.queue import QueuedPod, SchedulingQueue
+from bayplan.core.queue import QueuedPod
 from bayplan.core.scheduling import Plan, Rotation
 from bayplan.foundations.clock import Clock
 from bayplan.running.recording.checkpoints import checkpoint
@@ -33,6 +33,7 @@ from bayplan.running.recording.entries import (
     Answered,
     Began,
     Changed,
+    Compared,
     GaveWay,
     PlanMade,
     Popped,
@@ -45,6 +46,7 @@ from bayplan.running.recording.entries import (
     Setting,
 )
 from bayplan.running.recording.files import prepare_recording
+from bayplan.running.recording.memories import memories_of
 from bayplan.running.recording.summaries import summary_of
 from bayplan.running.recording.wrappers import (
     RecordedBinder,
@@ -70,8 +72,7 @@ class RecordedScheduler(NamedTuple):
     `requests`: returns what encodes the answered provisioning requests as they are now.
     """
 
-    state: ClusterState
-    queue: SchedulingQueue
+    runtime: Runtime
     random: random.Random
     rotation: Rotation
     requests: Callable[[], Callable[[], bytes]] = lambda: bytes
@@ -107,9 +108,12 @@ class DecisionRecorder:
         self._entries: list[RecordedEntry] = []
         self._waiting_bytes = 0
         self._times: list[float] = []
+        self._compared: list[bool] = []
+        """What plugins compared since the last entry, if names are replaced."""
         self._tasks = 0
         self._inside = 0
         self._on = True
+        self._redacted = redaction is not None
         run = prepare_recording(folder, setting, clock.now(), clock.monotonic(), redaction)
         self._writer = FrameWriter(folder, run, self._keep, self._take, self._stopped, redaction)
         self._writer.start()
@@ -136,6 +140,9 @@ class DecisionRecorder:
         """Add an entry. What the clocks say from now on belongs to it."""
         if not self._on:
             return
+        if self._compared:
+            self._entries.append(Compared([], tuple(self._compared)))
+            self._compared.clear()
         self._times = entry.times
         self._entries.append(entry)
 
@@ -165,6 +172,10 @@ class DecisionRecorder:
         self._times.append(moment.timestamp())
         return moment
 
+    def _as_recorded(self, outcome: bool) -> bool:
+        self._compared.append(outcome)
+        return outcome
+
     # Segments
 
     def records(self, subject: RecordedScheduler) -> None:
@@ -181,10 +192,12 @@ class DecisionRecorder:
         if (self._binding or self._unfinished) and age < keep.segment_seconds + keep.patience_seconds:
             return
         self._segment_began = now
-        state, queue, rng, rotation, requests = self._subject
+        runtime, rng, rotation, requests = self._subject
         kinds = sorted(self._kinds, key=lambda kind: kind.resource)
         counts = now, self._decisions, self._tasks
-        self.add(checkpoint(state, queue, kinds, counts, dict(self._binding), (rng, rotation.start), requests()))
+        chance, memories = (rng, rotation.start), memories_of(runtime.profiles.values(), runtime.failures)
+        state, queue = runtime.state, runtime.queue
+        self.add(checkpoint(state, queue, kinds, counts, dict(self._binding), chance, requests(), memories))
 
     # What is wrapped
 
@@ -213,6 +226,8 @@ class DecisionRecorder:
             return bool(await self.reply(until(done, stores, seconds), encode))
 
         handle.now, handle.monotonic, handle.until = self.date, self.now, awaited
+        if self._redacted:
+            handle.as_recorded = self._as_recorded
         handle.activate = activated
         handle.start = lambda name, work: start(name, self._started(work))
         if handle.client is not None:

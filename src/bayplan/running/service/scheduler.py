@@ -119,9 +119,7 @@ class Scheduler:
             self._attempts.lending = provisioning.lending
         if recorder is not None:
             requests = () if provisioning is None else (provisioning.recorded,)
-            recorder.records(
-                recorders.RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation, *requests)
-            )
+            recorder.records(recorders.RecordedScheduler(runtime, rng, self._attempts.rotation, *requests))
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)

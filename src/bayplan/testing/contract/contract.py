@@ -22,7 +22,7 @@ from bayplan.core.framework.interface import EnqueueExtensions
 from bayplan.core.framework.profile import Point
 from bayplan.core.framework.status import PluginError
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
-from bayplan.testing.contract import binding, deciding, grouping, purity, queueing, retrying, sharing
+from bayplan.testing.contract import binding, checkpoints, deciding, grouping, purity, queueing, retrying, sharing
 from bayplan.testing.contract.examples import Example, StrictHandle, pod_info
 from bayplan.testing.contract.examples import examples as random_examples
 from bayplan.testing.contract.promise import Breach, Promise
@@ -46,6 +46,7 @@ _PROMISES = (
     binding.reserve,
     binding.post_filter,
     binding.binding,
+    checkpoints.checkpoint,
     retrying.retries,
 )
 _REGISTRATION, _EXERCISE = "registration", "exercise"

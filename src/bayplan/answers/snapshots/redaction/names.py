@@ -42,6 +42,7 @@ _DOMAINS = {
     "kubernetes.io/hostname": "node",
     "kubernetes.io/metadata.name": "namespace",
     "scheduling.x-k8s.io/pod-group": "podgroup",
+    "pod-group.scheduling.sigs.k8s.io/name": "podgroup",
     "kueue.x-k8s.io/queue-name": "localqueue",
     "appgroup.diktyo.x-k8s.io": "appgroup",
     "appgroup.diktyo.x-k8s.io.workload": "appworkload",

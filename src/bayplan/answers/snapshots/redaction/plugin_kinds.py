@@ -63,9 +63,18 @@ def _setting(value: Any, _: Names) -> Any:
 
 
 _SETTING = re.compile("[0-9]+|none|best-effort|restricted|single-numa-node|pod|container")
-_SETTINGS = _each_named(
-    fields(name=words("topologyManagerPolicy", "topologyManagerScope", "topologyManagerMaxNUMANodes"), value=_setting)
-)
+_ATTRIBUTES: Mapping[str, Rule] = {
+    **dict.fromkeys(("topologyManagerPolicy", "topologyManagerScope", "topologyManagerMaxNUMANodes"), _setting),
+    "nodeTopologyPodsFingerprint": name("fingerprint"),
+}
+
+
+def _attribute(value: Any, names: Names) -> Any:
+    """An attribute of a topology that decisions rest on: a setting of the Topology Manager, or a hash of names."""
+    about = value.get("name") if isinstance(value, dict) else None
+    rule = _ATTRIBUTES.get(about) if isinstance(about, str) else None
+    return None if rule is None else {"name": about, "value": rule(value.get("value"), names)}
+
 
 OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
     ("scheduling.x-k8s.io", "podgroups"): custom(
@@ -117,7 +126,7 @@ OF_PLUGINS: Mapping[tuple[str, str], Rule] = {
         "node",
         "NodeResourceTopology",
         topologyPolicies=each(_matching("None|(SingleNUMANode|BestEffort|Restricted)(Pod|Container)Level")),
-        attributes=_SETTINGS,
+        attributes=each(_attribute),
         zones=_each_named(
             fields(
                 name=_ZONE_NAME,

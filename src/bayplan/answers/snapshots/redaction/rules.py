@@ -100,9 +100,9 @@ quota = mapped(_quota_resource, keep)
 """The amounts of a quota. `gold.storageclass.storage.k8s.io/requests.storage` has the name of a class."""
 
 
-def constant(text: str) -> Rule:
+def constant(value: Any) -> Rule:
     """A rule for required fields whose values are private."""
-    return lambda _, __: text
+    return lambda _, __: value
 
 
 def numbers(value: Any, _: Names) -> Any:
@@ -319,6 +319,7 @@ _ANNOTATIONS: Mapping[str, Rule] = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": keep,
     "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority": _integer,
     "preemption-toleration.scheduling.x-k8s.io/toleration-seconds": _integer,
+    "topology.node.k8s.io/fingerprint": name("fingerprint"),
     kueue.PRIORITY_BOOST: _integer,
 }
 """Annotations that decisions or questions depend on."""
