@@ -100,12 +100,11 @@ def test_the_first_builder_that_works_is_found(tmp_path, monkeypatch):
 
 
 def test_layers_add_and_remove_files(tmp_path):
-    base = {"opt/a/kept": b"1", "opt/a/gone": b"22", "opt/b/x": b"333", "lib/n.dist-info/METADATA": b"Name: n\n"}
-    over = {"opt/a/.wh.gone": b"", "opt/b/.wh..wh..opq": b"", "opt/b/y": b"4444", "lib/.wh.n.dist-info": b""}
-    image = read_image(image_archive(tmp_path / "i.tar", base, over, {"./opt/a/new": b"55555"}))
-    assert dict(image.sizes) == {"opt/a/kept": 1, "opt/b/y": 4, "opt/a/new": 5}
-    assert image.size_under("opt/a") == 6
-    assert image.kept == {}
+    names = {f"{folder}/{name}.dist-info/METADATA": b"Name" for folder in ("a", "b") for name in ("n", "m")}
+    over = {"a/.wh.n.dist-info": b"", "b/.wh..wh..opq": b"", "own/y": b"4444"}
+    image = read_image(image_archive(tmp_path / "i.tar", names, over, {"./b/o.dist-info/METADATA": b"55555"}))
+    assert image.size_over("own") == 4 + 5
+    assert image.kept == {"a/m.dist-info/METADATA": b"Name", "b/o.dist-info/METADATA": b"55555"}
     assert image.configuration["config"]["User"] == "65532:65532"
 
 
