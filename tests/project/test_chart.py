@@ -164,7 +164,7 @@ def test_helm_names_a_typo_in_one_line(values, named, tmp_path):
     done = helm("template r", values, tmp_path)
     assert done.returncode != 0
     assert done.stdout == ""
-    (line,) = (line for line in done.stderr.splitlines() if line.startswith("- at "))
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("- "))
     assert named in line
 
 
