@@ -41,15 +41,10 @@ def test_a_library_without_debugging_information_stays_as_it_is():
 
 def test_what_is_imported_is_compiled(tmp_path):
     """Python's own modules are compared with their source, which a new version of the base may change."""
-    program = (
-        "import sys; sys.dont_write_bytecode = True; from pathlib import Path; from tools.images import bytecode; "
-    )
-    program += "import click, selectors; bytecode.compile_imported(Path('own')); print(selectors.__file__)"
-    environment = {
-        **os.environ,
-        "PYTHONPYCACHEPREFIX": str(tmp_path),
-        "PYTHONPATH": str(Path(bytecode.__file__).parents[2]),
-    }
+    program = "import click, selectors; from pathlib import Path; from tools.images.bytecode import compile_imported; "
+    program += "compile_imported(Path('own')); print(selectors.__file__)"
+    root = str(Path(debugging.__file__).parents[2])
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONPATH": root}
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True
     )

@@ -73,6 +73,23 @@ def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@cases(
+    "printed, said",
+    {
+        "docker's prefix": (f"#9 0.321 {LINE}\n#9 ERROR: exit code: 1", LINE.removeprefix("bayplan: ")),
+        "pip's name of the wheel": (
+            "  Created wheel for bayplan: filename=bayplan.whl\nError: no items matching glob",
+            "Error: no items matching glob",
+        ),
+    },
+)
+def test_the_line_that_says_why_is_found(printed, said, commit, tmp_path):
+    builder = find_builder(program(tmp_path, "podman", f"echo '{printed}'; exit 1"))
+    with pytest.raises(Problem) as refused:
+        builder.build(Request("i", None, "runtime", tmp_path / "a.tar"), commit)
+    assert refused.value.message == f"i can't be built: {said}"
+
+
 def test_a_base_that_is_not_there_is_one_line_that_says_what_to_do(commit, tmp_path):
     script = 'echo "Error: creating build container: nowhere/nothing:1 did not resolve" >&2; exit 125'
     builder = find_builder(program(tmp_path, "podman", script))

@@ -22,8 +22,8 @@ _ISOLATED = {"BUILDAH_ISOLATION": "chroot"}
 """How buildah runs the steps of the Dockerfile, unless the user says it: this works within containers, too"""
 _NO_BASE = re.compile(r"creating build container|pull access denied|failed to resolve source metadata")
 """What builders say if they can't have an image that the Dockerfile begins with"""
-SAID = "bayplan: "
-"""How a line of the Dockerfile begins that says what is wrong with the base"""
+_SAID = re.compile(r"(?:#\d+ )?(?:[\d.]+ )?bayplan: (.+)")
+"""What a line of the Dockerfile says is wrong with the base; docker puts a step and a time before it"""
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def _works(name: str) -> bool:
 
 def _reason(printed: str) -> str:
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    said = [line[line.index(SAID) + len(SAID) :] for line in lines if SAID in line and "echo" not in line]
+    said = [found[1] for found in map(_SAID.fullmatch, lines) if found]
     errors = [line for line in lines if "error" in line.lower()]
     if not said and errors and _NO_BASE.search(errors[-1]):
         return f"{errors[-1].removeprefix('Error: ')}: name a base image that is there with BASE"
-    return (said or errors or lines or ["the builder says nothing"])[-1 if not said else 0]
+    return (said[:1] or errors or lines or ["the builder says nothing"])[-1]
