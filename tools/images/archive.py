@@ -17,6 +17,8 @@ from typing import Any
 
 from tools.problems import Problem
 
+REVISION = "org.opencontainers.image.revision"
+"""The label with the commit"""
 REMOVED = ".wh."
 """How a layer names what it removes"""
 OPAQUE = ".wh..wh..opq"
@@ -34,6 +36,12 @@ class Image:
     """path -> bytes, of the files that each layer brings"""
     kept: Mapping[str, bytes]
     """path -> content, of the files that were asked for"""
+
+    @property
+    def revision(self) -> str | None:
+        """Which commit it was built of, if it says that."""
+        labels = self.configuration.get("config", {}).get("Labels") or {}
+        return labels.get(REVISION)
 
     def size_over(self, folder: str) -> int:
         """Return the bytes of the files that the layers bring, from the first one that has a folder."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.commit import Commit
+from tools.images.archive import REVISION
 from tools.problems import Problem
 
 NAMES = ("docker", "podman", "buildah")
@@ -52,7 +53,7 @@ class Builder:
             *("--file", "deploy/Dockerfile", "--tag", request.name),
             *("--build-arg", f"SOURCE_DATE_EPOCH={commit.seconds}", "--build-arg", f"LIBRARIES={request.libraries}"),
             *("--label", f"org.opencontainers.image.version={commit.version}"),
-            *("--label", f"org.opencontainers.image.revision={commit.revision}"),
+            *("--label", f"{REVISION}={commit.revision}"),
         ]
         if request.base:
             options += ["--build-arg", f"BASE={request.base}"]
