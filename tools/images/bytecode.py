@@ -18,6 +18,10 @@ from pkgutil import walk_packages
 from py_compile import PycInvalidationMode, compile  # noqa: A004 - its name
 
 
+WHILE_RUNNING = ("cryptography.hazmat.backends.openssl.backend", "encodings.idna", "encodings.utf_8_sig")
+"""What libraries import only when they are used; `make test-image` names what is missing here"""
+
+
 def import_all(package: str) -> None:
     """Import the modules of a package, but for those that need a library of an extra that isn't there."""
     for module in walk_packages(import_module(package).__path__, f"{package}."):
@@ -51,6 +55,8 @@ def main() -> None:
     (folder,) = sys.argv[1:]
     for package in packages_of("bayplan"):
         import_all(package)
+    for module in WHILE_RUNNING:
+        import_module(module)
     compile_imported(Path(folder))
 
 
