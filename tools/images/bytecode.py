@@ -17,7 +17,6 @@ from pathlib import Path
 from pkgutil import walk_packages
 from py_compile import PycInvalidationMode, compile  # noqa: A004 - its name
 
-
 WHILE_RUNNING = ("cryptography.hazmat.backends.openssl.backend", "encodings.idna", "encodings.utf_8_sig")
 """What libraries import only when they are used; `make test-image` names what is missing here"""
 
