@@ -19,6 +19,12 @@ def pytest_xdist_auto_num_workers():
     return min((yield) * 2, 4)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Begins with the tests that may take longest, so that no process is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("feature"):
         item.user_properties.append(("feature", mark.args[0]))

@@ -1,6 +1,5 @@
 """Each recipe in docs/recipes works as it is, pasted into a fresh shell, and prints what it shows."""
 
-import os
 import re
 import shlex
 import shutil
@@ -10,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.pages import in_a_shell, sh_blocks
 
 from bayplan.faces.cli import main
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "docs" / "recipes").glob("[a-z]*.md"))
-SERVES = re.compile(r"^(bayplan run .*) &$", re.MULTILINE)
 PRINTED = {
     "bin-packing": [r"^ +4 node-\d$", "nodes, average"],
     "jupyterhub": [r"^1$", "user-placeholder", r"\d+ (sets|copies|more pods|pods)"],
@@ -23,13 +22,6 @@ PRINTED = {
     "your-own-scheduler": [r"pod/polled condition met\n(.*\n)*pod/plugged condition met"],
 }
 """What the commands of a page print besides its blocks of text."""
-
-
-def blocks(recipe):
-    """The commands of a page, and the lines of output that it shows."""
-    found = re.findall(r"^```(sh|text)\n(.*?)^```$", recipe.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    shown = [line for language, text in found if language == "text" for line in text.splitlines()]
-    return "".join(text for language, text in found if language == "sh"), shown
 
 
 def in_this_process(commands):
@@ -52,35 +44,15 @@ def in_this_process(commands):
     return printed
 
 
-def in_a_shell(commands, folder):
-    """What commands about a cluster print."""
-    commands = SERVES.sub(r"\1 --secure-port 0 &", commands).replace("--port 8888", "--port 0")  # free ports
-    environ = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
-    environ |= {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"}
-    try:
-        done = subprocess.run(
-            ["bash", "-eum", "-o", "pipefail", "-c", commands],
-            cwd=folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=110,
-        )
-    finally:
-        for kubeconfig in folder.glob("*.yaml"):
-            stop = [sys.executable, "-m", "bayplan", "cluster", "--stop", "--kubeconfig", kubeconfig]
-            subprocess.run(stop, cwd=folder, env=environ, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_the_commands_of_a_recipe(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("examples", "deploy"):
         (tmp_path / name).symlink_to(ROOT / name)
-    commands, shown = blocks(recipe)
+    page = recipe.read_text(encoding="utf-8")
+    commands = sh_blocks(page)
+    shown = "".join(re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)).splitlines()
     if "kubectl" not in commands:
         out = in_this_process(commands)
     elif shutil.which("kubectl") is None:

@@ -123,9 +123,8 @@ async def body_of_a_stranger(port):
     if not port.stranger:
         return
     for length in (1000, 10_000_000_000):
-        async with asyncio.timeout(QUICK.body):
-            reader, writer = await port.open(head(port.stranger, f"Content-Length: {length}"))
-            assert (await reader.readline()).split()[1] in {b"401", b"403"}
+        reader, writer = await port.open(head(port.stranger, f"Content-Length: {length}"))
+        assert (await reader.readline()).split()[1] in {b"401", b"403"}  # a body that was waited for: 408
         writer.transport.abort()
 
 

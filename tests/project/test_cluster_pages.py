@@ -7,15 +7,13 @@ gangs.md and replay.md.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.project.test_hostile_files import CLUSTER as CLUSTER_OF_ONE
+from tests.support.pages import in_a_shell
 from tests.support.tables import cases
 
 ROOT = Path(__file__).parents[2]
@@ -89,16 +87,11 @@ def pasted(page: str, parts: list[str]) -> str:
 def script(text: str) -> str:
     """Lines for bash: what serves goes to the background."""
     lines = []
-    for line in map(on_free_port, text.splitlines()):
+    for line in text.splitlines():
         command = re.match(r"bayplan (cluster|run|extender)\b", line)
         serves = command is not None and not re.search(r"&$|--detach|--stop", line)
         lines.append(f"serve '{READY[command[1]]}' {line}" if command is not None and serves else line)
     return "\n".join(lines)
-
-
-def on_free_port(line: str) -> str:
-    free = re.sub(r"--port \d+", "--port 0", line.partition(" #")[0].rstrip())
-    return re.sub(r"^bayplan run\b", "bayplan run --secure-port 0", free)
 
 
 @pytest.mark.kubectl
@@ -110,19 +103,5 @@ def test_blocks_of_a_section_work_in_their_order(tmp_path, page, parts, shown):
     (tmp_path / "my_scheduler").mkdir()
     (tmp_path / "my_scheduler/plugins.py").write_text(POLICY.replace("Quota", "Other").replace("tier", "zone"))
     (tmp_path / "dump.json").write_bytes(CLUSTER_OF_ONE)
-    own = str(Path(sys.executable).parent)
-    environ = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
-    environ |= {"HOME": str(tmp_path), "PATH": f"{own}{os.pathsep}{environ['PATH']}", "PYTHONPATH": str(tmp_path)}
-
-    done = subprocess.run(
-        ["bash", "-eu", "-o", "pipefail", "-c", SHELL + script(pasted(page, parts))],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(shown, done.stdout), done.stdout
+    printed = in_a_shell(SHELL + script(pasted(page, parts)), tmp_path, PYTHONPATH=str(tmp_path))
+    assert re.search(shown, printed), printed

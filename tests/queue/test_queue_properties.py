@@ -226,6 +226,8 @@ class QueueMachine(RuleBasedStateMachine):
     def next_wakeup_is_neither_late_nor_endless(self):
         wakeup = self.queue.next_wakeup(self.now)
         pending = self.queue.pending_pods()
+        assert self.queue.any_active == (pending.active > 0)
+        assert self.queue.any_refused == (pending.backoff + pending.unschedulable > 0)
         if pending.active or pending.backoff or pending.unschedulable:
             assert wakeup is not None
             assert wakeup >= self.now

@@ -428,6 +428,8 @@ class GroupMachine(RuleBasedStateMachine):
         assert by_place[Place.BACKOFF] == pending.backoff
         assert by_place[Place.GATED] == pending.gated
         assert by_place[Place.PENDING] == pending.pending
+        assert self.queue.any_active == (pending.active > 0)
+        assert self.queue.any_refused == (pending.backoff + pending.unschedulable > 0)
 
     def teardown(self):
         """All pods that aren't gated have a turn in the end."""

@@ -9,6 +9,7 @@ whose plugins fail in most attempts ends the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -266,7 +267,8 @@ class _Failing(TimelineObserver):
         self._pause = max(min(length / _LOOKS, 60.0), 1.0)
 
     def begin(self, timeline: Timeline) -> None:
-        timeline.every(self._pause, lambda: self._look(timeline))
+        failures = timeline.world.failures
+        timeline.every(self._pause, lambda: self._look(timeline), lambda: -math.inf if failures.counts else math.inf)
 
     def _look(self, timeline: Timeline) -> None:
         counts = timeline.world.failures.counts

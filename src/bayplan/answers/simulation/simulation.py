@@ -241,7 +241,7 @@ class Simulation(AttemptOutcomes):
     def _attempt_all(self, *, again: bool) -> Iterator[None]:
         """Attempt pods until none can be attempted before time passes. `again`: also failed ones that events help."""
         while True:
-            active = self._queue.pending_pods().active
+            active = self._queue.any_active
             if not (self._together and active) and self._evict():
                 continue
             if not active and not again:

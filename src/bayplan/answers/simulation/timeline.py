@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from bayplan.answers.simulation.agenda import Agenda
+from bayplan.answers.simulation.agenda import Agenda, IdleUntil, never_idle
 from bayplan.answers.simulation.behaviour import Behaviour
 from bayplan.answers.simulation.evictions import remove, terminating
 from bayplan.answers.simulation.lives import DepartureReason, PodLifetime
@@ -138,14 +138,9 @@ class Timeline(AttemptOutcomes):
         """Call something after some seconds."""
         self._agenda.add(self.now + seconds, do, *arguments)
 
-    def every(self, seconds: float, do: Callable[[], None]) -> None:
-        """Call something every so many seconds."""
-
-        def again() -> None:
-            do()
-            self.after(seconds, again)
-
-        self.after(seconds, again)
+    def every(self, seconds: float, do: Callable[[], None], idle_until: IdleUntil = never_idle) -> None:
+        """Call something every so many seconds, but for the times at which it would do nothing."""
+        self._agenda.add_recurring(self.now + seconds, seconds, do, idle_until)
 
     def waiting(self) -> Iterator[PodInfo]:
         """Yield the pods that could not be placed at their last attempt, in the order of their arrival.
@@ -162,8 +157,7 @@ class Timeline(AttemptOutcomes):
     @property
     def any_waiting(self) -> bool:
         """Whether there may be pods in `waiting`."""
-        pending = self._queue.pending_pods()
-        return pending.unschedulable + pending.backoff > 0
+        return self._queue.any_refused
 
     def random(self, name: str) -> random.Random:
         """Return the random numbers of a model. They depend on no other model's."""
@@ -187,7 +181,7 @@ class Timeline(AttemptOutcomes):
                     self._settle()
                 elif self._agenda.next_time <= self.now:
                     before = self.world.version
-                    self._agenda.call_first()
+                    self._agenda.call_first(self.now)
                     if self.world.version != before:
                         self._settle()
                 elif (queued := self._queue.pop(self.now)) is not None:
@@ -205,7 +199,9 @@ class Timeline(AttemptOutcomes):
         """Let time pass until something can be done. Returns False if that is after the end, or never."""
         wakeup = self._queue.next_wakeup(self.now)
         timeout = self._scheduler.waits.first_timeout()
-        then = min(next_happening, self._agenda.next_time, timeout, math.inf if wakeup is None else wakeup)
+        then = min(next_happening, timeout, math.inf if wakeup is None else wakeup)
+        self._agenda.leave_out_idle(min(then, until))
+        then = min(then, self._agenda.next_time)
         if then > until or then == math.inf:
             self._go_to(max(self.now, until))
             return False

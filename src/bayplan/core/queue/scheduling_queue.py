@@ -334,8 +334,18 @@ class SchedulingQueue(Places):
         queued = self.get(uid)
         return None if queued is None else queued.pod
 
+    @property
+    def any_active(self) -> bool:
+        """Whether a pod can have its attempt now."""
+        return len(self._active) > 0
+
+    @property
+    def any_refused(self) -> bool:
+        """Whether a pod waits for an event, or for the end of its backoff."""
+        return self._unschedulable.rejected_count > 0 or len(self._backoff) > 0
+
     def pending_pods(self) -> PendingCounts:
-        """Return the number of pods in each place."""
+        """Return the number of pods in each place. It looks at every group."""
         others = self._others
         return PendingCounts(
             active=len(self._active) + others[Place.ACTIVE],

@@ -34,7 +34,7 @@ class SchedulingLoop:
         self._attempts = attempts
         self._executor = executor
         self._work = work
-        time_slice.others = lambda: self._queue.pending_pods().active > 0
+        time_slice.others = lambda: self._queue.any_active
         self._unfinished = Unfinished(time_slice)
         attempts.unfinished = self._unfinished.above
 

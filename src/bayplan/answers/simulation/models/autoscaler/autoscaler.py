@@ -35,8 +35,9 @@ class Autoscaler(TimelineObserver):
         self._timeline = timeline
         self._fleet = fleet = Fleet(timeline, self._groups)
         self._down = down = ScaleDown(timeline, fleet, self._rules, self._budgets)
-        timeline.every(self._rules.scan, ScaleUpRule(timeline, fleet, self._rules).scan)
-        timeline.every(self._rules.scan_idle, down.scan)
+        up = ScaleUpRule(timeline, fleet, self._rules)
+        timeline.every(self._rules.scan, up.scan, up.idle_until)
+        timeline.every(self._rules.scan_idle, down.scan, down.idle_until)
         for group in self._groups:
             fleet.add(group, max(group.minimum - fleet.size(group), 0))
 

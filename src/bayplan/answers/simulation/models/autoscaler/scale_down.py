@@ -6,6 +6,7 @@ budgets allow; if that takes too long, the node is kept. Annotations of both aut
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,22 +51,46 @@ class ScaleDown:
         self._stays: dict[str, tuple[float, int]] = {}
         """By node that could not go: when it is tried again, and the version of the world, in which it can not go."""
         self._drains: dict[str, _Drain] = {}
+        self._idle: tuple[tuple[object, ...], float] | None = None
+        """What the last scan depended on if it changed nothing, and when the same cluster needs another."""
 
     def scan(self) -> None:
         """Go on with the nodes that are emptied, and look for others."""
         for name in list(self._drains):
             self._drain(name)
-        now, rules = self._timeline.now, self._rules
+        now, rules, before = self._timeline.now, self._rules, self._unneeded_since
         candidates = list(self._candidates())
-        self._unneeded_since = {name: self._unneeded_since.get(name, now) for name in candidates}
-        if now < self._fleet.added_at + rules.after_scale_up or self._fleet.coming:
-            return
-        unneeded = [name for name in candidates if now >= self._unneeded_since[name] + rules.idle]
+        self._unneeded_since = {name: before.get(name, now) for name in candidates}
+        self._idle = None
+        rest = self._fleet.added_at + rules.after_scale_up
+        ends = {name: since + rules.idle for name, since in self._unneeded_since.items()}
+        unneeded = [name for name in candidates if now >= ends[name]]
+        if now < rest or self._fleet.coming:
+            unneeded = []
         empty = [name for name in unneeded if not self._movable(name)]
         if empty:
             self._remove_empty(empty)
-        elif not self._drains:
+        elif unneeded and not self._drains:
             self._try(unneeded)
+        elif before == self._unneeded_since:
+            later = [when for when in (rest, *ends.values()) if when > now]
+            self._idle = self._state(), min([self._recheck(), *later])
+
+    def idle_until(self) -> float:
+        """Say when a scan may do something: always, unless the last one changed nothing and the cluster is the same."""
+        if self._drains or self._idle is None or self._idle[0] != self._state():
+            return -math.inf
+        return self._idle[1]
+
+    def _state(self) -> tuple[object, ...]:
+        return self._timeline.world.version, self._fleet.added_at, len(self._fleet.coming)
+
+    def _recheck(self) -> float:
+        """When a node may be tried again that could not go, although the cluster is the same."""
+        now, version = self._timeline.now, self._timeline.world.version
+        return min(
+            (until for until, tried in self._stays.values() if until > now and tried != version), default=math.inf
+        )
 
     def forget(self, name: str) -> None:
         """Forget a node that is gone."""

@@ -38,7 +38,7 @@ class ScaleUpRule:
     def scan(self) -> None:
         """Look for pods that wait."""
         timeline, fleet, world = self._timeline, self._fleet, self._timeline.world
-        if not timeline.any_waiting or self._tried == world.version:
+        if self.idle_until() == math.inf:
             return
         waiting = [pod for pod in timeline.waiting() if belongs_to(pod) is not None]
         self._rooms = {name: room for name, room in self._rooms.items() if name in fleet.coming}
@@ -60,6 +60,11 @@ class ScaleUpRule:
                 self._grow(growth)
                 left = [pod for pod in left if pod.uid not in growth.pods]
         self._tried = None if grown or self._rooms else world.version
+
+    def idle_until(self) -> float:
+        """Say that a scan does nothing if no pod waits, or if it added nothing and nothing has changed."""
+        idle = not self._timeline.any_waiting or self._tried == self._timeline.world.version
+        return math.inf if idle else -math.inf
 
     def _is_served(self, pod: PodInfo) -> bool:
         """Whether a node is coming for a pod, or has just come."""
