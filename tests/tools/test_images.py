@@ -77,6 +77,10 @@ def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
     "printed, said",
     {
         "docker's prefix": (f"#9 0.321 {LINE}\n#9 ERROR: exit code: 1", LINE.removeprefix("bayplan: ")),
+        "a docker that can't build": (
+            "unknown flag: --file\n\nUsage:  docker\n\nRun 'docker --help'",
+            "unknown flag: --file",
+        ),
         "pip's name of the wheel": (
             "  Created wheel for bayplan: filename=bayplan.whl\nError: no items matching glob",
             "Error: no items matching glob",
@@ -84,7 +88,7 @@ def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
     },
 )
 def test_the_line_that_says_why_is_found(printed, said, commit, tmp_path):
-    builder = find_builder(program(tmp_path, "podman", f"echo '{printed}'; exit 1"))
+    builder = find_builder(program(tmp_path, "podman", f"cat <<'EOF'\n{printed}\nEOF\nexit 1"))
     with pytest.raises(Problem) as refused:
         builder.build(Request("i", None, "runtime", tmp_path / "a.tar"), commit)
     assert refused.value.message == f"i can't be built: {said}"

@@ -23,6 +23,8 @@ _ISOLATED = {"BUILDAH_ISOLATION": "chroot"}
 """How buildah runs the steps of the Dockerfile, unless the user says it: this works within containers, too"""
 _NO_BASE = re.compile(r"creating build container|pull access denied|failed to resolve source metadata")
 """What builders say if they can't have an image that the Dockerfile begins with"""
+_USAGE = ("Usage:", "Run '", "See '")
+"""How lines begin that say how a program is called, after what is wrong"""
 _SAID = re.compile(r"(?:#\d+ )?(?:[\d.]+ )?bayplan: (.+)")
 """What a line of the Dockerfile says is wrong with the base; docker puts a step and a time before it"""
 
@@ -108,7 +110,10 @@ def _works(name: str) -> bool:
 
 
 def _reason(printed: str) -> str:
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    stripped = map(str.strip, printed.splitlines())
+    lines = [
+        line for line in stripped if line and not line.startswith(("Run '", "See '"))
+    ]  # how docker's help is called
     said = [found[1] for found in map(_SAID.fullmatch, lines) if found]
     errors = [line for line in lines if "error" in line.lower()]
     if not said and errors and _NO_BASE.search(errors[-1]):
