@@ -111,9 +111,7 @@ def _works(name: str) -> bool:
 
 def _reason(printed: str) -> str:
     stripped = map(str.strip, printed.splitlines())
-    lines = [
-        line for line in stripped if line and not line.startswith(("Run '", "See '"))
-    ]  # how docker's help is called
+    lines = [line for line in stripped if line and not line.startswith(_USAGE)]
     said = [found[1] for found in map(_SAID.fullmatch, lines) if found]
     errors = [line for line in lines if "error" in line.lower()]
     if not said and errors and _NO_BASE.search(errors[-1]):
