@@ -58,7 +58,7 @@ ZONES = {"a": 7, "b": 5, "c": 3}
 """zone -> the CPUs of each of its nodes. Since these differ, nodes of two zones are seldom equally good. So the choice
 among equal ones, which is random on both sides, seldom matters to how full the zones are."""
 NODES = 2
-"""How many nodes each zone has at the begin."""
+"""How many nodes each zone has at the start."""
 _QUIET = 3.0
 """Seconds without a change after which both sides are at rest: longer than the longest backoff."""
 _KNOWN = 0.5

@@ -67,7 +67,7 @@ def template(kind: str, owner: str, cpu: str, memory: str, priority: int) -> Pod
 
 
 def load(days: int, seed: int) -> Iterator[Happening]:
-    """1,000 nodes, 15,000 pods of services at the begin, and 100,000 pods a day: 70 % jobs, 30 % of services."""
+    """1,000 nodes, 15,000 pods of services at the start, and 100,000 pods a day: 70 % jobs, 30 % of services."""
     rng = random.Random(seed)
     for number in range(1000):
         yield NodeComes(0.0, node(f"n{number:04}", list(SIZES)[number % 3], ZONES[number % 3]))

@@ -70,7 +70,7 @@ def _(Counter, PodArrived, alt, history):
     arrivals_chart = (
         alt.Chart(alt.Data(values=arrivals), title="Pods that arrived, by hour")
         .mark_bar()
-        .encode(x=alt.X("hour:Q", title="hours since the begin"), y=alt.Y("pods:Q", title="pods"))
+        .encode(x=alt.X("hour:Q", title="hours since the start"), y=alt.Y("pods:Q", title="pods"))
         .properties(width=600, height=120)
     )
     arrivals_chart
@@ -96,7 +96,7 @@ def _(alt, policies):
         alt.Chart(alt.Data(values=nodes), title="Nodes")
         .mark_line(interpolate="step-after")
         .encode(
-            x=alt.X("hour:Q", title="hours since the begin"),
+            x=alt.X("hour:Q", title="hours since the start"),
             y=alt.Y("nodes:Q", title="nodes"),
             color=alt.Color("policy:N", sort=["now", "candidate"]),
         )

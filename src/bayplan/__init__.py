@@ -1,7 +1,7 @@
 """Bayplan: a Kubernetes scheduler, and a framework for writing schedulers.
 
-The public API is the `__all__` of `bayplan`, `bayplan.plugin`, `bayplan.testing` and `bayplan.client`; see docs/api.md.
-Everything else is internal and may change in any release.
+The public API is the `__all__` of `bayplan`, `bayplan.plugin`, `bayplan.testing`, `bayplan.client`, `bayplan.insight`
+and `bayplan.history`; see docs/api.md. Everything else is internal and may change in any release.
 """
 
 from typing import TYPE_CHECKING

@@ -140,6 +140,7 @@ class DevCluster:
                 delays=self._delays,
                 adopt=True,
                 rate=rate,
+                version=self.server.version,
             )
             self._parts.append(self.kubelets)
         if self._controllers:

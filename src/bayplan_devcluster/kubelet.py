@@ -12,6 +12,7 @@ from lightkube.models import core_v1
 
 from bayplan.core.api.kinds import NODE
 from bayplan.core.api.served import Node
+from bayplan.core.versions import OLDEST, Version
 from bayplan.foundations.clock import TimerClock
 from bayplan.running.client.client import Client
 from bayplan_devcluster.controllers.controller import ControllerContext
@@ -37,7 +38,7 @@ class Kubelets:
 
     With `adopt`, they serve every node of the cluster, even one that another client creates. Otherwise they serve the
     nodes with the label bayplan.dev/kubelet=simulated, which registered nodes have. `rate` is the speed of the clock:
-    if it is high, leases are renewed less often in the cluster's time.
+    if it is high, leases are renewed less often in the cluster's time. `version`: that of the kubelets.
     """
 
     def __init__(
@@ -50,13 +51,14 @@ class Kubelets:
         delays: KubeletDelays | None = None,
         adopt: bool = False,
         rate: float = 1.0,
+        version: Version = OLDEST,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._adopt = adopt
         self._events = EventSink(client, clock)
         self._known = self.informers.of(NODE)
         context = ControllerContext(client, self.informers, clock, self._events)
-        self._nodes = NodeManager(context, nodes, self._serves, rate=rate)
+        self._nodes = NodeManager(context, nodes, self._serves, rate=rate, version=version)
         self._pods = PodManager(context, self._serves_pods_of, self._nodes.address, delays or KubeletDelays())
 
     async def run(self) -> None:

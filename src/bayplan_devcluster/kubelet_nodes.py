@@ -27,6 +27,7 @@ from bayplan.core.api.kinds import LEASE, NODE
 from bayplan.core.api.requests import is_extended
 from bayplan.core.api.served import Node
 from bayplan.core.api.times import micro_time, whole_seconds
+from bayplan.core.versions import RELEASES, Version
 from bayplan.running.client.client import PatchType
 from bayplan.running.client.errors import ApiError
 from bayplan_devcluster.controllers.controller import Controller, ControllerContext
@@ -37,7 +38,6 @@ SIMULATED = "bayplan.dev/kubelet"
 """The label of nodes registered by simulated kubelets; its value is "simulated"."""
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
-VERSION = "v1.36.2"
 
 RENEWALS_PER_SECOND = 20.0
 """The maximum rate of lease renewals for all nodes together, per second of real time."""
@@ -137,12 +137,14 @@ class NodeManager(Controller):
         serves: Callable[[Node], bool],
         *,
         rate: float,
+        version: Version,
     ) -> None:
         super().__init__(context)
         self._to_register = {name_of(node): node for node in nodes}
         self._planned = len(nodes)
         self._serves = serves
         self._rate = rate
+        self._release = RELEASES[version]
         self._addresses: dict[str, str] = {}
         self._posted: dict[str, datetime] = {}
         """The time of each node's last status update, by uid."""
@@ -197,7 +199,7 @@ class NodeManager(Controller):
 
     async def _register(self, name: str, node: core_v1.Node) -> None:
         now = whole_seconds(self.clock.now())
-        status = healthy_status(node, self.address(name), now)
+        status = healthy_status(node, self.address(name), now, self._release)
         try:
             written = await self.client.create(
                 NODE, core_v1.Node(metadata=node.metadata, spec=node.spec, status=status)
@@ -224,7 +226,7 @@ class NodeManager(Controller):
         due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY * self._rate, self.renewal))
         if not due and is_current(node):
             return
-        status = healthy_status(node, self.address(node.metadata.name), now)
+        status = healthy_status(node, self.address(node.metadata.name), now, self._release)
         patch = {"metadata": {"uid": node.metadata.uid}, "status": status}
         await self.client.patch(NODE, node.metadata.name, patch, type=PatchType.STRATEGIC, subresource="status")
         self._posted[node.metadata.uid] = now
@@ -266,8 +268,8 @@ class NodeManager(Controller):
             self.queue.add(new.metadata.name)
 
 
-def healthy_status(node: core_v1.Node, address: str, now: datetime) -> NodeStatus:
-    """The status of a healthy node. Existing capacity is kept."""
+def healthy_status(node: core_v1.Node, address: str, now: datetime, release: str) -> NodeStatus:
+    """The status of a healthy node with a kubelet of a release. Existing capacity is kept."""
     stated = node.status or NodeStatus()
     capacity = stated.capacity or stated.allocatable or NodeShape().capacity
     known = {one.type: one for one in stated.conditions or ()}
@@ -294,7 +296,7 @@ def healthy_status(node: core_v1.Node, address: str, now: datetime) -> NodeStatu
         ],
         daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=core_v1.DaemonEndpoint(Port=10250)),
         images=stated.images,
-        nodeInfo=_node_info(node),
+        nodeInfo=_node_info(node, release),
     )
 
 
@@ -322,7 +324,7 @@ def is_healthy(node: Node) -> bool:
     return all(statuses.get(type_) == status for type_, (status, _, _) in _HEALTHY.items())
 
 
-def _node_info(node: core_v1.Node) -> NodeSystemInfo:
+def _node_info(node: core_v1.Node, release: str) -> NodeSystemInfo:
     labels, name = (node.metadata.labels if node.metadata else None) or {}, name_of(node)
     return NodeSystemInfo(
         architecture=labels.get("kubernetes.io/arch", "amd64"),
@@ -330,7 +332,7 @@ def _node_info(node: core_v1.Node) -> NodeSystemInfo:
         containerRuntimeVersion="simulated://1.0",
         kernelVersion="6.12.0",
         kubeProxyVersion="",
-        kubeletVersion=VERSION,
+        kubeletVersion=release,
         machineID=f"simulated-{name}",
         operatingSystem=labels.get("kubernetes.io/os", "linux"),
         osImage="Simulated Linux",

@@ -93,7 +93,7 @@ class Recorder(TimelineObserver):
 
 
 def record(folder, happenings, *, seconds, nodes=(), objects=(), configuration=None, **options):
-    """Write the history of a simulation of some seconds. `objects`: others at the begin. Returns its folder."""
+    """Write the history of a simulation of some seconds. `objects`: others at the start. Returns its folder."""
     recorder = Recorder(objects)
     timeline = Timeline(World(configuration), CREATED, (recorder,), **options)
     others = [ObjectChanges(0.0, *each) for each in objects]

@@ -163,7 +163,7 @@ URGENT = "60 arrives urgent runs 58"
             .ends(150, "b", "Deleted"),
             ["1 arrives a", "150 ends a"],
         ),
-        "a victim that was there at the begin": (
+        "a victim that was there at the start": (
             History()
             .arrives(0, "a", owner=REPLICA_SET, initial=True)
             .bound(0, "a", initial=True)
@@ -228,7 +228,7 @@ def test_what_a_scheduler_caused_is_no_input(tmp_path, history, expected):
     ),
 )
 def test_each_victim_of_a_job_has_one_replacement(pods, evictions):
-    """However long victims take to end, as many needs remain as there were pods at the begin."""
+    """However long victims take to end, as many needs remain as there were pods at the start."""
     history, now = History(), 2.0
     running = {f"p{number}": 1.0 for number in range(pods)}
     for name in running:

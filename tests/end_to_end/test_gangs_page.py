@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 def test_the_commands_of_the_page(tmp_path):
     for name in ("deploy", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -44,7 +44,7 @@ def in_this_process(commands):
     return printed
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_the_commands_of_a_recipe(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

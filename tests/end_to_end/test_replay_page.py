@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 def test_the_commands_of_the_page(tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed = in_a_shell(sh_blocks((ROOT / "docs" / "replay.md").read_text(encoding="utf-8")), tmp_path)

@@ -35,7 +35,7 @@ class Story:
         self.samples: Samples = {}
 
     def add(self, metric: str, value: float, begin: float, end: float, **labels: str) -> None:
-        """A series that is scraped from `begin` to `end`, in seconds since the begin."""
+        """A series that is scraped from `begin` to `end`, in seconds since the start."""
         found = self.samples.setdefault((metric, tuple(sorted(labels.items()))), [])
         origin = BEGIN.timestamp()
         found += [(origin + second, value) for second in range(int(begin), int(end), SCRAPE)]

@@ -59,7 +59,7 @@ def pod(name: str, *, cpu: str = "500m", on: str = "", phase: str = "Pending", *
 
 
 def small_changes() -> Iterator[HistoryChange]:
-    """Two nodes and a bound pod at the begin; then a pod that arrives, is bound and succeeds, and a node that goes."""
+    """Two nodes and a bound pod at the start; then a pod that arrives, is bound and succeeds, and a node that goes."""
     following = Following()
     priority = {"metadata": {"name": "high"}, "value": 7}
     yield from following.put(PRIORITY_CLASS, priority, at(0), initial=True)

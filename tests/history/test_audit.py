@@ -498,7 +498,7 @@ def test_show_says_what_a_history_has(tmp_path: Path) -> None:
         "audit log of 1 file",
         "  from 2026-03-02 08:00:01 to 2026-03-02 08:01:15 UTC (0:01:14)",
         "  2 pods in 1 segments",
-        "  at the begin: nothing",
+        "  at the start: nothing",
         (
             "  the log has level Request for a pod: its spec is as it was sent, with defaults and the priority of its "
             "class, but without what webhooks and limit ranges add; an audit policy with level RequestResponse has "

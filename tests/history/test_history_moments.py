@@ -33,7 +33,7 @@ def small(tmp_path):
 
 
 def rows_until(folder, time):
-    """The rows of the Parquet files up to a time, those of the begin included."""
+    """The rows of the Parquet files up to a time, those of the start included."""
     table = pyarrow.parquet.read_table(folder / "events-000001.parquet")
     return [row for row in table.to_pylist() if row["initial"] or row["time_utc"] <= time]
 

@@ -96,7 +96,7 @@ def test_changes_become_events(tmp_path: Path, name: str, form) -> None:
     assert problems == []
     assert happened(history) == EXPECTED
     assert history.begin == BEGIN
-    assert history.notes == (f"the recording has no dates: its begin counts as {BEGIN:%Y-%m-%d}",)
+    assert history.notes == (f"the recording has no dates: its start counts as {BEGIN:%Y-%m-%d}",)
     ends = [event.reason for event in history.events() if isinstance(event, PodEnded)]
     assert ends == ["Succeeded", "Deleted"]
     (changed,) = (event for event in history.events() if isinstance(event, NodeChanged))

@@ -272,7 +272,7 @@ async def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 def events_of_pods(folder: Path) -> list[tuple[str, str]]:
-    """What happened to pods after the begin."""
+    """What happened to pods after the start."""
     rows = History.open(folder).rows()
     return sorted((row.event, row.name) for row in rows if row.kind == "Pod" and not row.initial)
 

@@ -81,7 +81,7 @@ def test_same_scheduler_decides_nothing_otherwise_whatever_the_order_of_bindings
 
 
 class AsSeen(Shadow):
-    """A shadow that has seen the begin of a history."""
+    """A shadow that has seen the start of a history."""
 
     def __init__(self, moments):
         super().__init__(World(configuration()), {DEFAULT, PACKING})

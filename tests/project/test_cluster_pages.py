@@ -97,6 +97,7 @@ def script(text: str) -> str:
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
 @cases("page, parts, shown", SECTIONS)
+@pytest.mark.timeout(700)
 def test_blocks_of_a_section_work_in_their_order(tmp_path, page, parts, shown):
     (tmp_path / "policy.py").write_text(POLICY)
     (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)

@@ -18,7 +18,7 @@ BEFORE = "## Run it on a cluster"
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 def test_the_first_commands_of_the_readme(tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed = in_a_shell(sh_blocks(README.partition(BEFORE)[0].partition(AFTER_MAKE)[2]), tmp_path)

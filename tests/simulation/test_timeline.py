@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.simulation.timelines import OWNED, pods_on, timeline_of
 
+from bayplan import Plugin, Wait
 from bayplan.answers.simulation.behaviour import Behaviour, Termination
 from bayplan.answers.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodEnds
 from bayplan.answers.simulation.lives import DepartureReason
@@ -38,6 +39,21 @@ def test_a_full_cluster_lets_a_pod_wait_for_the_end_of_another():
     timeline, diary = timeline_of(happenings, nodes=["a"], behaviour=AT_ONCE)
     assert diary.lines == ["0.500 bound first a", "120.500 gone first a", "120.500 bound second a"]
     assert timeline.attempts == 3
+
+
+class Held(Plugin):
+    name = "Held"
+
+    def permit(self, cycle, pod, node_name):
+        return Wait(600.0)
+
+
+def test_a_pod_that_waits_in_permit_has_a_node_and_needs_no_other():
+    """It is none of those for which an autoscaler adds nodes."""
+    happenings = [PodArrives(1.0, make_pod("held", cpu="1")), PodArrives(1.0, make_pod("large", cpu="9"))]
+    timeline, _ = timeline_of(happenings, nodes=["a"], until=60.0, plugins=[Held], behaviour=AT_ONCE)
+    assert [pod.name for pod in timeline.waiting()] == ["large"]
+    assert timeline.any_waiting
 
 
 def test_a_new_node_helps_only_pods_that_its_hints_name():

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LONGEST = 300
+LONGEST = 600
 """Seconds after which the commands are ended. It is beyond any machine's needs: what they wait for never comes."""
 
 

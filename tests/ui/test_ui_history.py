@@ -173,11 +173,11 @@ async def test_times_and_the_slider_lead_to_moments(day):
 
 BAD = {
     "a time that is none": ("/at/3/history?time=soon", 400, "soon: expected a time such as 2026-03-02T03:12:00Z"),
-    "a time before the begin": ("/at/3/history?time=2020-01-01", 400, "2020-01-01 is not in the test cluster: it goes"),
+    "a time before the start": ("/at/3/history?time=2020-01-01", 400, "2020-01-01 is not in the test cluster: it goes"),
     "a time after the end": ("/at/3/history?time=2031-01-01", 400, "it goes from 2026-01-01 00:00:00 UTC to"),
-    "seconds that are none": ("/at/3/history?seconds=x", 400, "x: expected seconds since the begin"),
-    "too many seconds": ("/at/3/history?seconds=1e300", 400, "expected seconds since the begin"),
-    "no number of seconds": ("/at/3/history?seconds=nan", 400, "expected seconds since the begin"),
+    "seconds that are none": ("/at/3/history?seconds=x", 400, "x: expected seconds since the start"),
+    "too many seconds": ("/at/3/history?seconds=1e300", 400, "expected seconds since the start"),
+    "no number of seconds": ("/at/3/history?seconds=nan", 400, "expected seconds since the start"),
     "a moment after the last": ("/at/99999/queue", 404, "There is no moment 99,999: the last one is"),
     "a moment that is no number": ("/at/x/queue", 404, "There is no page /at/x/queue"),
     "a page that isn't there": ("/at/3/nothing", 404, "There is no page /nothing"),

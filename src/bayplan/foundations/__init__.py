@@ -1,4 +1,4 @@
-"""What everything stands on: time, files, memory and the server behind all ports. None of it knows Kubernetes.
+"""What everything stands on: time, files, memory and the server behind all ports. None of it knows the scheduler.
 
 It imports nothing of Bayplan. Start with what you need: `clock.py` (real and virtual time) and `turns.py` (sharing
 the event loop); `bounded_files.py` (the limits of all files that are read) and `file_replacement.py` (how files are

@@ -108,6 +108,7 @@ class ApiServer:
         history: int = 50_000,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.version = version
         self.faults = Faults()
         self.store = Store(history)
         groups = (AUTHENTICATED,) if rbac else (MASTERS, AUTHENTICATED)

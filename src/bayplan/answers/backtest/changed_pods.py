@@ -3,7 +3,7 @@
     changed = changed_pods(history, WorkloadChanges(requests=documents))
     changed.document_of(pod, document)          # that of the pod, or another one
 
-How many pods arrive, and when, stays as it was recorded. The pods that a workload had at the begin are changed, too.
+How many pods arrive, and when, stays as it was recorded. The pods that a workload had at the start are changed, too.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ChangedPods:
         return {**document, "metadata": {**metadata, **parts}, "spec": changed["spec"]}
 
     def at_begin(self, pod: PodInfo, document: Json) -> PodInfo:
-        """Return a pod that the cluster had at the begin. One that requests more, or differs otherwise, has no node."""
+        """Return a pod that the cluster had at the start. One that requests more, or differs otherwise, has no node."""
         changed = self.document_of(pod, document)
         if changed is document:
             return pod

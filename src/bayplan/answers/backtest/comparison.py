@@ -1,12 +1,12 @@
 """compare: what another scheduler or other nodes would have made of a history.
 
     answer = compare(history, ahead, now, candidate)   # two SimulationRuns
-    answer.changed_decisions                                        # placements that the candidate would make otherwise
+    answer.changed_decisions                           # placements that the candidate would make otherwise
 
 It answers two questions in different ways. The figures come of two simulations (`running.py`), with several seeds. The
-differences come of asking: the candidate decides about each recorded placement in the recorded situation
-(`decisions.py`), and `bayplan.answers.judging` says whether it is another decision. A history without placements has no
-situation to ask in; there, both schedulers are asked as now is simulated.
+differences come of asking: the candidate decides about up to 1,000 recorded placements in the recorded situation
+(`decisions.py`), and `bayplan.answers.judging` says whether that differs from what the present scheduler decides there.
+A history without placements has no situation to ask in; there, both schedulers are asked as now is simulated.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ The cluster follows the history, so that every question is about exactly what th
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import NODE, POD
 from bayplan.core.config import build_profiles
 from bayplan.core.framework.profile import Profile
-from bayplan.core.scheduling import Decision, Plan, decide
+from bayplan.core.scheduling import Decision, Plan
 
 MOST_ASKED = 1000
 """How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""
@@ -46,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class DecisionDifference:
-    """A pod for which the two schedulers choose differently. `seconds`: since the begin. None: it stays pending."""
+    """A pod for which the two schedulers choose differently. `seconds`: since the start. None: it stays pending."""
 
     pod: str
     seconds: float
@@ -59,7 +58,8 @@ class AskedAgain:
     """How many recorded decisions would be made again, now and with the candidate.
 
     `asked`: how many decisions; `recorded`: those of them with a recorded node; `equal`: those of these where the
-    scheduler finds that node as good as any. `changed`: where the candidate finds another one better than its choice.
+    scheduler finds that node as good as any. `changed`: where the candidate finds another node better than the one that
+    the present scheduler chooses.
     """
 
     asked: int = 0
@@ -90,7 +90,7 @@ def ask_again(
     seen = SeenHistory(world, changes_of(history), history.begin)
     for step in seen:
         world.keep()
-        pod = seen.asked(step)
+        pod = seen.pod_to_ask(step)
         number += pod is not None
         if pod is not None and number % stride == 0:
             judged, at = seen.judge(pod, step.node), seen.seconds(step)
@@ -103,7 +103,7 @@ def ask_again(
 
 
 def _begin(world: World, history: History) -> None:
-    """Give a world the cluster at the begin of a history, with nodes and pods in the order of their names."""
+    """Give a world the cluster at the start of a history, with nodes and pods in the order of their names."""
     documents = dict(history.start().documents)
     named = [(kind, sorted(documents.pop(kind, {}).items())) for kind in (NODE, POD)]
     world.move(documents, history.begin)
@@ -156,7 +156,7 @@ def _ask(world: World, now: Decision, other: dict[str, Profile], at: float, aske
     profile = other.get(pod.scheduler_name)
     if profile is None:
         return
-    candidate = decide(profile, world.state, pod, random.Random(0), explain=True, failures=world.failures)
+    candidate = decision_of(world, pod, profile)
     judged = Judge(world.state).placement(candidate, now.node or "")
     if not judged.equal:
         asked.changed += 1

@@ -29,7 +29,7 @@ def next_difference(
         if enough():
             return NextDifference(None, step.number - 1, skipped=skipped)
         skipped += step.what is StepKind.PLACED and not has_profile(world, step)
-        pod = seen.asked(step)
+        pod = seen.pod_to_ask(step)
         if pod is not None and not (judged := seen.judge(pod, step.node)).equal:
             return NextDifference(step.number, step.number - 1, _text(world, judged), skipped)
     return NextDifference(None, len(moments), skipped=skipped)

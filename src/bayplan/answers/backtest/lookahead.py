@@ -35,7 +35,7 @@ class Lookahead:
     Attributes:
         runs: by the number of an arrival, the seconds that the pod runs until it ends by itself; NaN for others. What
             the history doesn't say, because the pod was evicted before, is what similar pods do.
-        initial_runs: the same for the pods that were there at the begin, by uid.
+        initial_runs: the same for the pods that were there at the start, by uid.
         pools: the groups of nodes.
         schedulers: how many pods each scheduler name has.
         delays: how long bindings, terminations and replacements took.

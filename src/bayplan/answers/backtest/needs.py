@@ -81,7 +81,7 @@ UNREADABLE = Kin((), True, (), float(DEFAULT_GRACE), False, "")
 @dataclass(slots=True)
 class RecordedPod:
     """A pod of a history that has not ended, or not long ago. `index`: its number among the arrivals; -1 for one that
-    was there at the begin. `runs`: after how many seconds on its node it ends by itself, where that is known.
+    was there at the start. `runs`: after how many seconds on its node it ends by itself, where that is known.
     """
 
     key: str

@@ -46,12 +46,12 @@ class SeenHistory:
                     continue
 
     def seconds(self, step: Step) -> float:
-        """Return when a step was, in seconds since the begin of the history."""
+        """Return when a step was, in seconds since the start of the history."""
         return (step.time - self._begin).total_seconds()
 
-    def asked(self, step: Step) -> PodInfo | None:
+    def pod_to_ask(self, step: Step) -> PodInfo | None:
         """Return the pod to ask about; None where the world's scheduler can't decide as the other did."""
-        return self._placements.asked(step.subject, step.uid, step.node) if step.what is StepKind.PLACED else None
+        return self._placements.pod_to_ask(step.subject, step.uid, step.node) if step.what is StepKind.PLACED else None
 
     def judge(self, pod: PodInfo, node: str) -> Judgement:
         """Judge the node that a pod has got; the decision has the scores by plugin. Nothing changes."""

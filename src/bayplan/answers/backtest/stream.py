@@ -53,7 +53,7 @@ class Stream:
 
     `served`: the scheduler names whose pods are decided; the others get the nodes that they had. `managed`: the groups
     whose nodes come and go by an autoscaler, with their pods of DaemonSets: what the history says of these is left out.
-    `replaced`: those of them that have no nodes from the begin on; the pods of these nodes arrive then. `changed`: the
+    `replaced`: those of them that have no nodes from the start on; the pods of these nodes arrive then. `changed`: the
     pods of changed workloads.
 
     Pods that ended by themselves run as long as they did, from when they get a node. What a scheduler preempted does
@@ -228,7 +228,7 @@ class Stream:
 
 
 def other_objects(history: History) -> dict[Kind, Mapping[str, bytes]]:
-    """Return the objects at the begin of a history that are neither pods nor nodes."""
+    """Return the objects at the start of a history that are neither pods nor nodes."""
     return {kind: objects for kind, objects in history.start().documents.items() if kind not in {POD, NODE}}
 
 

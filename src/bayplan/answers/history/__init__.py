@@ -1,7 +1,7 @@
 """What happened in a cluster over time, in a folder of Parquet files.
 
     history = History.open("last-week")
-    history.start()                      # the cluster at the begin, as a Snapshot
+    history.start()                      # the cluster at the start, as a Snapshot
     for event in history.events(): ...   # typed events, in the order of time
 
 In the source, start at `format.py`, then `reading.py`. `following.py` turns versions of objects into rows, whatever

@@ -67,11 +67,11 @@ class Row(msgspec.Struct, omit_defaults=True):
     """Something that happened. The fields are the columns of `events-*.parquet`; "" and None are null there."""
 
     time_utc: Time
-    """When it happened, to the microsecond. An object that existed before has the begin of the history."""
+    """When it happened, to the microsecond. An object that existed before has the start of the history."""
     event: str
     """One of EVENTS."""
     initial: bool = False
-    """Whether this describes the state at the begin: the object existed already, or the pod was bound already."""
+    """Whether this describes the state at the start: the object existed already, or the pod was bound already."""
     api_version: str = ""
     kind: str = ""
     """The object's `apiVersion` and `kind`."""

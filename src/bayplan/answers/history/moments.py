@@ -88,7 +88,7 @@ class HistoryMoments:
         return self.steps[number - 1].time if number else self.history.begin
 
     def at(self, time: datetime) -> int:
-        """The moment of a time: the one after all steps until then. A step at the begin comes after moment 0."""
+        """The moment of a time: the one after all steps until then. A step at the start comes after moment 0."""
         return 0 if time <= self.history.begin else bisect_right(self.steps, time, key=attrgetter("time"))
 
     def snapshot(self, number: int, progress: Progress = lambda _: None) -> Snapshot:
@@ -142,7 +142,7 @@ class HistoryMoments:
 
 
 def changes_of(history: History) -> Iterator[RecordedChange | Step]:
-    """What happened after the begin of a history, as `HistoryMoments.changes` has it, without keeping it."""
+    """What happened after the start of a history, as `HistoryMoments.changes` has it, without keeping it."""
     state = state_at_begin(history.rows_with_documents(initial=True))
     for step, change in steps_and_changes(history.rows_with_documents(initial=False), history.begin, state):
         if step is not None:

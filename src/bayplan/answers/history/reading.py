@@ -1,7 +1,7 @@
 """History: reads the folder of a history.
 
     history = History.open("last-week")
-    history.start()                      # the cluster at the begin, as a Snapshot
+    history.start()                      # the cluster at the start, as a Snapshot
     for event in history.events(): ...   # what happened then, in the order of time
 
 Rows are read from the files a batch at a time, so memory doesn't grow with the length. What can't be read is one of the
@@ -57,7 +57,7 @@ from bayplan.core.api.kinds import Kind
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
 _CHECKED = ("time_utc", "event", "api_version", "kind", "reason", "document")
 _FAR = timedelta(days=366)
-"""How long there may be no events between the begin of a history and the first one, or the last one and its end."""
+"""How long there may be no events between the start of a history and the first one, or the last one and its end."""
 _GAPS = frozenset({columns.GAP_BEGAN, columns.GAP_ENDED})
 
 
@@ -84,7 +84,7 @@ class History:
     problems: tuple[str, ...]
     """What of the folder can't be used, one line each. The rest is used."""
     pods: int
-    """How many pods there were, with those at the begin."""
+    """How many pods there were, with those at the start."""
     segments: tuple[Segment, ...] = field(repr=False)
 
     @classmethod
@@ -125,7 +125,7 @@ class History:
         return self.end - self.begin
 
     def start(self) -> Snapshot:
-        """The cluster at the begin: nodes, pods with their nodes, claims, budgets, priority classes and all others."""
+        """The cluster at the start: nodes, pods with their nodes, claims, budgets, priority classes and all others."""
         found: dict[Kind, dict[str, bytes]] = {}
         problems = []
         for kind, known in state_at_begin(self.rows_with_documents(initial=True)).items():
@@ -139,7 +139,7 @@ class History:
         return Snapshot(frozen(found), self.source, self.begin, (), tuple(problems))
 
     def events(self) -> Iterator[Event]:
-        """What happened after the begin, in the order of time.
+        """What happened after the start, in the order of time.
 
         After a gap, or if a segment is missing, events may be about pods and nodes that have not arrived, and objects
         may arrive again: skip what isn't known, and take the newer one. An event whose time is earlier than that of the

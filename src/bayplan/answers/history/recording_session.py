@@ -148,12 +148,12 @@ class RecordingSession:
 
 
 class RecordedKind(FollowedKind):
-    """Records one kind. `initial`: whether what is listed existed at the begin."""
+    """Records one kind. `initial`: whether what is listed existed at the start."""
 
     def __init__(self, client: Client, kind: Kind, session: RecordingSession, *, initial: bool) -> None:
         super().__init__(client, kind, clock=session.clock.monotonic)
         self.initial = initial
-        """Whether objects are reported that existed at the begin."""
+        """Whether objects are reported that existed at the start."""
         self._listed = False
         self._session = session
         self._seen: set[str] = set()

@@ -67,7 +67,7 @@ def _ends(history: History) -> Iterator[tuple[Mapping[str, Any], float]]:
 
 
 def _started(raw: bytes) -> datetime | None:
-    """When a pod that was there at the begin started; None if it had not, or can't be read."""
+    """When a pod that was there from the start on had started; None if it had not, or can't be read."""
     try:
         status = PodInfo.from_raw(raw).status
     except ValueError:

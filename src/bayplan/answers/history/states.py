@@ -52,7 +52,7 @@ Change = tuple[Kind, str, Version | None]
 
 
 def state_at_begin(rows: Iterable[tuple[Row, Mapping[str, str]]]) -> State:
-    """Return the objects that the rows of the begin have, each row with the documents of its segment."""
+    """Return the objects that the rows of the start have, each row with the documents of its segment."""
     state: State = {}
     for row, documents in rows:
         for change in changes_of_row(row, documents, state):
@@ -63,7 +63,7 @@ def state_at_begin(rows: Iterable[tuple[Row, Mapping[str, str]]]) -> State:
 def steps_and_changes(
     rows: Iterable[tuple[Row, Mapping[str, str]]], begin: datetime, state: State
 ) -> Iterator[tuple[Step | None, Change]]:
-    """Yield what the rows after the begin change, each change with the step that it is, if it is one.
+    """Yield what the rows after the start change, each change with the step that it is, if it is one.
 
     `state` has changed by then. The time of a row that is before that of the row before it is the later one.
     """

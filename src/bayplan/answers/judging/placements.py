@@ -12,6 +12,7 @@ from bayplan.answers.judging.order import NearBindings
 from bayplan.answers.simulation.world import World
 from bayplan.core.api.kinds import POD
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.profile import Profile
 from bayplan.core.scheduling import Decision, decide
 
 
@@ -26,7 +27,7 @@ class SeenPlacements:
         self._near = near
         self._judge = Judge(world.state, world.pod)
 
-    def asked(self, key: str, uid: str, node: str) -> PodInfo | None:
+    def pod_to_ask(self, key: str, uid: str, node: str) -> PodInfo | None:
         """Return the pod to ask about; None where the world's scheduler can't decide as the other did."""
         pod = self._world.pod(key)
         if pod is None or pod.uid != uid or pod.node_name or pod.scheduler_name not in self._world.profiles:
@@ -51,8 +52,10 @@ class SeenPlacements:
         return self._judge.placement(decision_of(self._world, pod), node, profile)
 
 
-def decision_of(world: World, pod: PodInfo) -> Decision:
-    """Return what the scheduler of a world decides about a pod, with the scores by plugin. It changes nothing."""
-    return decide(
-        world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True, failures=world.failures
-    )
+def decision_of(world: World, pod: PodInfo, profile: Profile | None = None) -> Decision:
+    """Return what a scheduler decides about a pod, with the scores by plugin. It changes nothing.
+
+    `profile`: that of the scheduler, on this world. Default: that of the world's own.
+    """
+    profile = profile or world.profiles[pod.scheduler_name]
+    return decide(profile, world.state, pod, random.Random(0), explain=True, failures=world.failures)

@@ -14,7 +14,7 @@ Progress = Callable[[str], None]
 
 
 class Moments(Protocol):
-    """The moments of something that happened. Moment 0 is the begin; moment n is after the steps with numbers up to n.
+    """The moments of something that happened. Moment 0 is the start; moment n is after the steps with numbers up to n.
 
     It belongs to one thread at a time.
     """

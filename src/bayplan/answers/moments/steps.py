@@ -1,6 +1,6 @@
 """Steps: what happened in a history or a recording, one after the other, for people who go through it.
 
-Between two steps is a moment: moment 0 is the begin, and moment n comes after step n.
+Between two steps is a moment: moment 0 is the start, and moment n comes after step n.
 """
 
 from __future__ import annotations

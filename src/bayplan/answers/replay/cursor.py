@@ -63,7 +63,7 @@ class ReplayCursor:
 
 
 class _Pass:
-    """One replay from the begin of a segment, in a thread of its own."""
+    """One replay from the start of a segment, in a thread of its own."""
 
     def __init__(
         self, recording: Recording, policy: Policy, maker: SnapshotMaker, kept: LruDict[int, Snapshot], segment: int

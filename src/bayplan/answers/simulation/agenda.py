@@ -1,8 +1,8 @@
 """Agenda: the calls that a simulation makes later, in the order of their times.
 
-Times are seconds of the simulation. `Timeline` lets time pass by making the first call; nothing here reads a clock.
-Recurring calls that would do nothing are left out, as a week has 60,000 of an autoscaler: every other call is made at
-the same time, and in the same order, as if they had been made.
+Times are seconds of the simulation. `Timeline` moves to the time of the first call, and makes it; nothing here reads a
+clock. Recurring calls that would do nothing are left out: an autoscaler has 60,000 in a week. Every other call is made
+at the same time and in the same order as if they had been made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IdleUntil = Callable[[], float]
 
 
 def never_idle() -> float:
-    """Say that a recurring call may always do something."""
+    """The `IdleUntil` of a call that may always do something."""
     return -math.inf
 
 

@@ -3,7 +3,7 @@
     for each in (NodeComes(0.0, node), PodArrives(5.0, pod, runs=60.0)):
         each.happen(timeline)
 
-Times are seconds since the begin of the simulation, in order. `bayplan.answers.backtest.stream` makes them of a
+Times are seconds since the start of the simulation, in order. `bayplan.answers.backtest.stream` makes them of a
 history.
 """
 

@@ -27,9 +27,9 @@ class DepartureReason(Enum):
 
 @dataclass(slots=True)
 class PodLifetime:
-    """A pod from its arrival until it is gone. Times are in seconds since the begin of the simulation.
+    """A pod from its arrival until it is gone. Times are in seconds since the start of the simulation.
 
-    `origin`: the uid of the pod that it has replaced in the end; its own if it is not a replacement. `runs`,
+    `origin`: the uid of the first pod in its chain of replacements; its own if it replaces none. `runs`,
     `returns`: see `PodArrives`. `number`: how many pods of its origin there were before. `bound_at`: when
     its binding is done; None while it has no node.
     """

@@ -28,7 +28,7 @@ class TimelineMeasures(TimelineObserver):
         self._timeline: Timeline | None = None
 
     def begin(self, timeline: Timeline) -> None:
-        """Meter what there is at the begin."""
+        """Meter what there is at the start."""
         self._timeline = timeline
         for name in timeline.world.state.objects[NODE]:
             self.node_added(name)

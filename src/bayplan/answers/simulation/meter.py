@@ -18,7 +18,7 @@ _POINTS = 500
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A moment of a curve: seconds since the begin, nodes, nodes without pods of workloads, and pods without a node.
+    """A moment of a curve: seconds since the start, nodes, nodes without pods of workloads, and pods without a node.
 
     `cost_per_hour`: of all nodes whose price is known; None if there are none.
     """

@@ -1,9 +1,9 @@
 """Timeline: a cluster and its scheduler in virtual time, to which things happen.
 
 The scheduler is the service's: its queue, backoff, hints, attempts, plans, preemptions and binding cycles. What happens
-comes from a stream of happenings and from an agenda, which models write. Time passes when nothing can be done without.
-Models of what surrounds the scheduler observe it (`models/`), and so does the meter. Nothing is undone, so memory
-doesn't grow with the length.
+comes from a stream of happenings and from an agenda, which models write. Time passes only when nothing is left to do at
+the present time. Models of what surrounds the scheduler observe it (`models/`), and so does the meter. A timeline keeps
+no undo log, so its memory doesn't grow with its length (a `Rehearsal` does).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from bayplan.core.executor.runtime import Only
 from bayplan.core.framework.events import ClusterEvent
 from bayplan.core.framework.remedies import is_daemon
 from bayplan.core.framework.status import Status, success
-from bayplan.core.queue import QueuedPod
+from bayplan.core.queue import Place, QueuedPod
 from bayplan.core.scheduling import Plan
 
 
 class Happening(Protocol):
-    """Something that happens at a time, in seconds since the begin of the simulation."""
+    """Something that happens at a time, in seconds since the start of the simulation."""
 
     @property
     def at(self) -> float:
@@ -42,6 +42,9 @@ class Happening(Protocol):
 
     def happen(self, timeline: Timeline) -> None:
         """Let it happen."""
+
+
+_WAITING = frozenset({Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE})
 
 
 class TimelineObserver:
@@ -72,7 +75,7 @@ class TimelineObserver:
         """A pod is gone. Why: `life.leaving`."""
 
     def finished(self, origin: str) -> None:
-        """A pod is over, and nothing replaces it any more."""
+        """A pod is gone for good: nothing replaces it. `origin`: as in `PodLifetime`."""
 
     def node_added(self, name: str) -> None:
         """A node was added."""
@@ -107,6 +110,8 @@ class Timeline(AttemptOutcomes):
         self.lives: dict[str, PodLifetime] = {}
         self.attempts = 0
         self._observers = observers
+        self._of_ready = [each for each in observers if type(each).ready is not TimelineObserver.ready]
+        """The observers that want to know when pods have started."""
         self._seed = seed
         self._agenda = Agenda()
         self._stopped = False
@@ -121,7 +126,7 @@ class Timeline(AttemptOutcomes):
 
     @property
     def now(self) -> float:
-        """The seconds since the begin."""
+        """The seconds since the start."""
         return self._ports.now
 
     @property
@@ -145,18 +150,18 @@ class Timeline(AttemptOutcomes):
     def waiting(self) -> Iterator[PodInfo]:
         """Yield the pods that could not be placed at their last attempt, in the order of their arrival.
 
-        Those that wait for their victims, and gated ones, are not among them.
+        Those that wait for their victims or in Permit, and gated ones, are not among them.
         """
         nominated = self.world.state.nominations.node_of
         for life in self.lives.values():
             if life.bound_at is None and life.leaving is None:
                 queued = self._queue.get(life.uid)
-                if queued is not None and queued.attempts and not queued.gated and not nominated(life.uid):
+                if queued is not None and queued.place in _WAITING and queued.attempts and not nominated(life.uid):
                     yield queued.pod
 
     @property
     def any_waiting(self) -> bool:
-        """Whether there may be pods in `waiting`."""
+        """Whether a pod of `waiting` waits for an event or its backoff. Those that are tried next don't count."""
         return self._queue.any_refused
 
     def random(self, name: str) -> random.Random:
@@ -351,7 +356,8 @@ class Timeline(AttemptOutcomes):
         life.bound_at, life.node = self.now + takes, node
         for observer in self._observers:
             observer.bound(pod, life)
-        self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
+        if self._of_ready:
+            self.after(takes + self.behaviour.startup.of(pod), self._ready, pod.uid)
         if life.runs is not None:
             self.after(takes + life.runs, self._leave, pod.uid, DepartureReason.COMPLETED)
 
@@ -359,7 +365,7 @@ class Timeline(AttemptOutcomes):
         life = self.lives.get(uid)
         pod = None if life is None or life.leaving is not None else self.world.pod(life.key)
         if life is not None and pod is not None:
-            for observer in self._observers:
+            for observer in self._of_ready:
                 observer.ready(pod, life)
 
     # Nodes and other objects

@@ -5,7 +5,8 @@ and the table of kinds.
 subclass (as in `node_allocatable.py`) and a line in `field_types.py`. Kinds that servers have in several versions are
 in `older_versions.py`. The script api_tables.py in tools updates the types to another release of Kubernetes; those that
 are newer or gone are in `api_types_1.37.json` and `scheduling_v1alpha2.py`. Amounts are integers: millicores of cpu,
-else base units. This package knows nothing about scheduling and imports no other package of Bayplan.
+else base units. This package knows nothing about scheduling and imports nothing of Bayplan but
+`bayplan.foundations.lazy`.
 
 Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `defaults`, `durations`, `field_errors`,
 `kinds`, `kueue`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`, `patterns`,

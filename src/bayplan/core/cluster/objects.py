@@ -125,17 +125,19 @@ class ObjectStores:
 
     def __init__(self) -> None:
         self._stores: dict[Kind, ObjectStore] = {}
+        self.version = 0
+        """A number that increases with every change of an object that is not a pod."""
 
     def __getitem__(self, kind: Kind) -> ObjectStore:
         store = self._stores.get(kind)
         if store is None:
             store = self._stores[kind] = ObjectStore()
+            if kind is not POD:
+                store.listen(self._count)
         return store
 
-    @property
-    def version(self) -> int:
-        """A number that increases with every change of an object that is not a pod."""
-        return sum([store.version for kind, store in self._stores.items() if kind is not POD])
+    def _count(self, _before: object, _now: object) -> None:
+        self.version += 1
 
 
 def _is_newer(obj: Any, assumed: Any) -> bool:

@@ -3,7 +3,7 @@
     plan, may_have_changed = await driver.plan(driver.unit_of(queued), pause)
 
 An attempt is a generator (`bayplan.core.scheduling.attempt`). It asks for members of a gang, for extenders' replies, or
-for a pause. While it waits, the intake holds all watch events, so the attempt sees one state from its begin to its
+for a pause. While it waits, the intake holds all watch events, so the attempt sees one state from its start to its
 plan.
 """
 

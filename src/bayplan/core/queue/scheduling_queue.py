@@ -114,7 +114,7 @@ class SchedulingQueue(Places):
             self._nomination_ended(pod, now)
 
     def remove(self, uid: str) -> None:
-        """Remove a pod that was bound. Unknown pods are ignored."""
+        """Forget a pod: it is bound, deleted or given up. Unknown pods are ignored."""
         self.nominations.remove(uid)
         self.groups.left(uid)
         if uid in self._in_flight:
@@ -270,7 +270,7 @@ class SchedulingQueue(Places):
         return queued.place
 
     def release(self, queued: QueuedPod, now: float) -> None:
-        """Return a pod in flight that was not attempted to the active queue; the attempt does not count."""
+        """Return a pod in flight to the active queue, because it was not attempted; that attempt does not count."""
         if queued.uid not in self._in_flight:
             return
         deleted = self._in_flight.end(queued.uid) is None
@@ -330,13 +330,13 @@ class SchedulingQueue(Places):
         return self._waiting.get(uid) or self._in_flight.get(uid)
 
     def pending(self, uid: str) -> PodInfo | None:
-        """Return the version of a pod that has its next attempt, or has it now; None if the pod is unknown."""
+        """Return a pod in the version that its present or next attempt is about; None if it is unknown."""
         queued = self.get(uid)
         return None if queued is None else queued.pod
 
     @property
     def any_active(self) -> bool:
-        """Whether a pod can have its attempt now."""
+        """Whether a pod is active. `pop` may return one from the backoff even if none is."""
         return len(self._active) > 0
 
     @property

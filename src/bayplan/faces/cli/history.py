@@ -206,7 +206,7 @@ def show(folder: Path) -> None:
     click.echo(f"{found.source}{' (synthetic)' if found.synthetic else ''}{' (redacted)' if found.redacted else ''}")
     click.echo(f"  from {found.begin:%Y-%m-%d %H:%M:%S} to {found.end:%Y-%m-%d %H:%M:%S} UTC ({found.length})")
     click.echo(f"  {found.pods:,} pods in {len(found.segments):,} segments")
-    click.echo(f"  at the begin: {kinds or 'nothing'}")
+    click.echo(f"  at the start: {kinds or 'nothing'}")
     for line in (*map(str, found.gaps), *found.notes):
         click.echo(f"  {line}")
     warn(found.problems)

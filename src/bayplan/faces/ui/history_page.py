@@ -51,7 +51,7 @@ class ListedStep:
 
 
 async def history_page(visit: PageRequest) -> web.Response:
-    """Return the cluster at a moment; with `?time=` or `?seconds=` since the begin, lead to that moment."""
+    """Return the cluster at a moment; with `?time=` or `?seconds=` since the start, lead to that moment."""
     sources, _ = _chosen(visit)
     if wanted := visit.query.get("time", "").strip():
         return _to(visit, sources.moments.at(_time(sources, wanted)))
@@ -171,7 +171,7 @@ def _after(sources: MomentSources, seconds: str) -> datetime:
     try:
         return sources.moments.time(0) + timedelta(seconds=float(seconds))
     except (ValueError, OverflowError):
-        raise PageError(HTTPStatus.BAD_REQUEST, f"{seconds}: expected seconds since the begin") from None
+        raise PageError(HTTPStatus.BAD_REQUEST, f"{seconds}: expected seconds since the start") from None
 
 
 def _time(sources: MomentSources, text: str) -> datetime:

@@ -3,8 +3,9 @@
     async with HttpClient(load_kubeconfig()) as client:
         pod = await client.get(POD, "web-1", "shop")
 
-`client.py` has the verbs, `http.py` the transport, `list_watch.py` what keeps a copy of a kind up to date. It imports
-only `bayplan.core.api` and `bayplan.foundations.turns`, and shares nothing with the embedded API server but the types.
+`client.py` has the verbs, `http.py` the transport, `list_watch.py` what keeps a copy of a kind up to date. Of the
+core, it imports only `bayplan.core.api` and `bayplan.core.versions`; it shares nothing with the embedded API server but
+the types.
 A watch that is silent for too long is replaced; a request without a sign of life fails, so that half-open connections
 don't block. A client belongs to one event loop.
 

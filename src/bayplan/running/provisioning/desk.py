@@ -1,4 +1,4 @@
-"""The desk: where provisioning requests come in, are asked, hold their room, and end.
+"""The desk: where provisioning requests come in, are answered, hold their room, and end.
 
     INCOMPLETE --all templates are there--> ASKED --its gang is placed--> HELD --expired, revoked, deleted--> ENDED
 
@@ -66,7 +66,7 @@ class Desk:
         self._deadlines = Deadlines()
         self._queued = 0
         """How many pods of requests are in the queue."""
-        self._later: dict[str, None] = {}
+        self._postponed: dict[str, None] = {}
         """The keys of requests that wait until fewer pods are in the queue."""
         self._missing: dict[str, list[str]] = {}
         """The keys of requests by the keys of the PodTemplates that they wait for."""
@@ -130,13 +130,13 @@ class Desk:
 
     def recorded(self) -> Callable[[], bytes]:
         """What encodes the requests and their places as they are now, for the checkpoint of a recording."""
-        return checkpoints.recorded(self._bookings.values(), self._later)
+        return checkpoints.recorded(self._bookings.values(), self._postponed)
 
     def restore(self, data: bytes) -> None:
         """Take up a checkpoint, once objects and pods on nodes are there; in place of `open`. Raises ValueError."""
         found, later = checkpoints.restored(data, self._read)
         self._bookings.update(found)
-        self._later = dict.fromkeys(later)
+        self._postponed = dict.fromkeys(later)
         for booking in found.values():
             self._objects.restore(booking.pods.values() if booking.stage is BookingStage.ASKED else ())
             if booking.stage is BookingStage.ASKED:
@@ -161,9 +161,9 @@ class Desk:
     def _request_changed(self, before: Any, now: Any) -> None:
         obj = before if now is None else now
         metadata = obj.get("metadata") or {}
-        self._later_on(self._reconcile, f"{metadata.get('namespace')}/{metadata.get('name')}")
+        self._after_this_change(self._reconcile, f"{metadata.get('namespace')}/{metadata.get('name')}")
 
-    def _later_on(self, step: Callable[[str], None], key: str) -> None:
+    def _after_this_change(self, step: Callable[[str], None], key: str) -> None:
         """Take a step once the change that is being applied is complete."""
         if self._open:
             self._runtime.intake.afterwards(partial(step, key))
@@ -188,7 +188,7 @@ class Desk:
 
     def _template_changed(self, _before: Any, now: Any) -> None:
         if now is not None:
-            self._later_on(self._template_came, f"{now.metadata.namespace}/{now.metadata.name}")
+            self._after_this_change(self._template_came, f"{now.metadata.namespace}/{now.metadata.name}")
 
     def _template_came(self, template: str) -> None:
         for key in self._missing.pop(template, ()):
@@ -198,7 +198,7 @@ class Desk:
 
     def _node_changed(self, before: Any, now: Any) -> None:
         if now is None:
-            self._later_on(self._node_gone, before.metadata.name)
+            self._after_this_change(self._node_gone, before.metadata.name)
 
     def _node_gone(self, name: str) -> None:
         for booking in [each for each in self._bookings.values() if name in each.places.values()]:
@@ -226,11 +226,11 @@ class Desk:
         elif request.holds:
             self._adopt(booking)
         elif self._queued and self._queued + request.count > MOST_PODS:
-            if booking.key not in self._later:
+            if booking.key not in self._postponed:
                 self._log.warning(
                     "ProvisioningRequest %s waits: %d pods of others are asked for", request.key, self._queued
                 )
-            self._later[booking.key] = None
+            self._postponed[booking.key] = None
         elif request.is_true(api.PROVISIONED):
             booking.stage = BookingStage.HELD  # answered by someone else: there are no places here
         else:
@@ -343,7 +343,7 @@ class Desk:
         self.tell_places(booking)
         self._log.info("ProvisioningRequest %s: %s", booking.key, message)
         self._consumers.came(booking)
-        self._ask_later_ones()
+        self._ask_postponed()
 
     def _adopt(self, booking: Booking) -> None:
         """Hold the places that the status names. Room on a node that is gone is revoked."""
@@ -419,11 +419,11 @@ class Desk:
         booking.pods.clear()
         booking.claims.clear()
         booking.waits_for.clear()
-        self._ask_later_ones()
+        self._ask_postponed()
 
     def _withdraw(self, booking: Booking) -> None:
         """Take the pods of a request out of the queue and off their nodes."""
-        self._later.pop(booking.key, None)
+        self._postponed.pop(booking.key, None)
         stage, booking.stage = booking.stage, BookingStage.INCOMPLETE
         if stage is BookingStage.ASKED:
             self._left_queue(booking)
@@ -433,14 +433,14 @@ class Desk:
         for uid, pod in booking.pods.items() if stage in {BookingStage.ASKED, BookingStage.HELD} else ():
             self._objects.remove(pod, booking.claims.get(uid, ()))
 
-    def _ask_later_ones(self) -> None:
-        waiting, self._later = self._later, {}
+    def _ask_postponed(self) -> None:
+        waiting, self._postponed = self._postponed, {}
         for key in waiting:
             if (booking := self._bookings.get(key)) is not None:
-                self._later[key] = None
+                self._postponed[key] = None
                 self._begin(booking)
                 if booking.stage is not BookingStage.INCOMPLETE:
-                    self._later.pop(key, None)
+                    self._postponed.pop(key, None)
 
     def _say(self, booking: Booking, condition: str, status: str, reason: str, message: str) -> None:
         self._answers.say(booking.key, booking.request.uid, condition, status, reason, message, self._time())

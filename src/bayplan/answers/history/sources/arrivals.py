@@ -70,7 +70,7 @@ class Arrivals:
 
 
 def at_begin(snapshot: Snapshot, following: Following, begin: datetime) -> Iterator[HistoryChange]:
-    """The objects of a snapshot, as they are at the begin of a history."""
+    """The objects of a snapshot, as they are at the start of a history."""
     for kind, known in snapshot.documents.items():
         for key in known:
             document = snapshot.document(kind, key)

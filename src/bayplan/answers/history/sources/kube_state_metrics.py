@@ -221,7 +221,7 @@ class _Metrics:
         return found
 
     def changes(self, begin: datetime, end: datetime) -> Iterator[HistoryChange]:
-        """What happened: first what was there at the begin."""
+        """What happened: first what was there at the start."""
         following = Following()
         for kind in KINDS:
             if kind not in {POD, NODE}:

@@ -1,7 +1,7 @@
 """Makes a history from a recording of kwok: `kwokctl snapshot record`, or `kwokctl snapshot export --record`.
 
-It is a stream of YAML documents: the objects at the begin, then a ResourcePatch for each change, with its time since
-the begin. Times in it are usually relative to the begin, too, so that no date is known.
+It is a stream of YAML documents: the objects at the start, then a ResourcePatch for each change, with its time since
+the start. Times in it are usually relative to the start, too, so that no date is known.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RELATIVE = re.compile(r"\$\(time-offset-nanosecond (-?[0-9]+)\)")
 _LONGEST = 10**18
 """Nanoseconds that no recording lasts."""
 _CHUNK, _OVERLAP = 1 << 20, 64
-_NO_DATES = f"the recording has no dates: its begin counts as {BEGIN:%Y-%m-%d}"
+_NO_DATES = f"the recording has no dates: its start counts as {BEGIN:%Y-%m-%d}"
 _UNKNOWN = "a change of an object that isn't in the recording: left out"
 _BAD_CHANGE = "a ResourcePatch without resource, name, method or time: left out"
 
@@ -97,7 +97,7 @@ class _Recording:
         self._known: dict[tuple[Kind, str], dict[str, Any]] = {}
 
     def add(self, obj: dict[str, Any], where: str) -> None:
-        """An object is there at the begin."""
+        """An object is there at the start."""
         kind = kept_kind(obj)
         if kind is None:
             return

@@ -242,7 +242,7 @@ class _Maker:
         yield from self._arrivals.arrive(key, workload.namespace, name, time, runs, dict(workload.owner))
 
     def _running_out(self, workload: _Workload) -> Iterator[HistoryChange]:
-        """The pods of Jobs that run at the begin end some time."""
+        """The pods of Jobs that run at the start end some time."""
         rng = self._random(f"{workload.key} at the begin")
         seconds = self._job_seconds(f"{workload.namespace}/{workload.owner['name']}")
         for pod in workload.pods:

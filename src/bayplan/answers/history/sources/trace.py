@@ -61,7 +61,7 @@ _NO_NODES = "the trace has no nodes, and none were given: add --snapshot with a 
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """A row. `arrival`: seconds since the begin of the trace, or a time."""
+    """A row. `arrival`: seconds since the start of the trace, or a time."""
 
     arrival: float | datetime
     runs: float | None

@@ -29,6 +29,7 @@ from bayplan.answers.simulation.models.job_completions import JobCompletions
 from bayplan.answers.simulation.rehearsal import Rehearsal, TheWorldGoesOn, age_of
 from bayplan.answers.simulation.timeline import Timeline, TimelineObserver
 from bayplan.answers.simulation.world import World
+from bayplan.core.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.queue import RetryTimes
 from bayplan.core.scheduling import Plan
@@ -103,7 +104,9 @@ class Forecast:
         world, setting = self._world, self._setting
         budgets = BudgetController()
         starts = Starts(self.asked, self._progress)
-        observers: list[TimelineObserver] = [DrawnRunTimes(setting.durations, seed), budgets, starts]
+        observers: list[TimelineObserver] = [DrawnRunTimes(setting.durations, seed), starts]
+        if world.state.objects[POD_DISRUPTION_BUDGET]:
+            observers.insert(1, budgets)
         if setting.jobs:
             observers.append(JobCompletions(setting.jobs))
         if setting.rules is not None:

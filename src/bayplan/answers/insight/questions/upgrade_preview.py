@@ -5,7 +5,6 @@ Each workload's pod is decided alone, as if it were created again, by the schedu
 
 from __future__ import annotations
 
-import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from rich.text import Text
 from bayplan.answers.insight.answers import Answer, Progress, listed, plural, silent
 from bayplan.answers.insight.questions.documents import pending_copy
 from bayplan.answers.insight.tables import table
+from bayplan.answers.judging.placements import decision_of
 from bayplan.answers.simulation.evictions import remove
 from bayplan.answers.simulation.owners import references_in, workload_of
 from bayplan.answers.simulation.usual import usual_configuration
@@ -36,7 +36,6 @@ from bayplan.core.framework.calling import call
 from bayplan.core.framework.profile import Point, Profile
 from bayplan.core.queue.gates import run_pre_enqueue
 from bayplan.core.queue.queued_pod import QueuedPod
-from bayplan.core.scheduling import decide
 from bayplan.core.scheduling.decision import Decision, Outcome
 from bayplan.core.versions import CHANGES, GATES, GONE_METRICS, VERSIONS, FeatureGates, GoneMetric
 
@@ -240,7 +239,10 @@ def _changed_decision(
     after: FeatureGates,
     decided: Callable[[str, FeatureGates], Decided],
 ) -> Iterator[ChangedDecision]:
-    """The decision about the first pod of a workload, if it changes, with the gates without which it would not."""
+    """The decision about the first pod of a workload, if it changes.
+
+    Its causes: the gates that change the decision of either version when they are switched alone.
+    """
     key = members[0].key
     first, last = decided(key, before), decided(key, after)
     if first != last:
@@ -302,7 +304,10 @@ def _toggled(gates: FeatureGates, name: str) -> FeatureGates:
 
 
 def _can_be_switched(name: str, *versions: FeatureGates) -> bool:
-    """Whether it is a change, or a gate that all versions have: the others are about the same under another name."""
+    """Whether it can be switched alone: a change, or a gate that all versions have.
+
+    A gate that only one version has is the same difference under another name.
+    """
     return name in CHANGES or all(GATES[name].stage(each.version) is not None for each in versions)
 
 
@@ -347,8 +352,7 @@ def _decide(world: World, profile: Profile, pod: PodInfo) -> Decided:
     queued = QueuedPod(pod, queued_at=0.0)
     if run_pre_enqueue(queued, profile.at(Point.PRE_ENQUEUE), call, world.failures):
         return Decided("gated", message=queued.message)
-    decision = decide(profile, world.state, pod, random.Random(0), explain=True)
-    return _outcome(world, decision)
+    return _outcome(world, decision_of(world, pod, profile))
 
 
 def _outcome(world: World, decision: Decision) -> Decided:

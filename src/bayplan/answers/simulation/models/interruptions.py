@@ -67,7 +67,7 @@ class SpotInterruptions(TimelineObserver):
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:
-    """A node fails `at` some seconds after the begin: it and its pods are gone. `returns`: seconds until it is back."""
+    """A node fails `at` some seconds after the start: it and its pods are gone. `returns`: seconds until it is back."""
 
     node: str
     at: float

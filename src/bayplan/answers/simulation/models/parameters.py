@@ -93,7 +93,7 @@ class InterruptionParameters(_Strict, frozen=True):
 
 
 class FailureParameters(_Strict, frozen=True):
-    """A node that fails some seconds after the begin, and when it returns."""
+    """A node that fails some seconds after the start, and when it returns."""
 
     node: str
     at_seconds: Seconds

@@ -1,4 +1,4 @@
-"""CEL device selectors as Kubernetes 1.36 evaluates them.
+"""CEL device selectors as Kubernetes 1.36 and 1.37 evaluate them.
 
 An expression is parsed (`parsing`, `literals`) and type-checked (`checking`, with `celtypes`, `declarations` and
 `macros`), its constants are folded (`planning`), and it is compiled (`compiling`). Most of it becomes functions whose

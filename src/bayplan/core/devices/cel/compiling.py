@@ -1,4 +1,6 @@
-"""Compiles syntax trees to closures. Mirrors the costs of cel-go's interpreter/runtimecost.go.
+"""Compiles checked syntax trees: most become functions whose source is written (`writing`), the rest closures.
+
+Mirrors the costs of cel-go's interpreter/runtimecost.go.
 
 A closure takes the frame of an evaluation and returns the value of its expression. Failures are values, because && and
 || absorb them.

@@ -61,7 +61,7 @@ _DEFAULT_ARGUMENTS = DynamicResourcesArgs()
 
 
 class DynamicResources(OnlyPlaces):
-    """Mirrors plugins/dynamicresources/dynamicresources.go with default feature gates.
+    """Mirrors plugins/dynamicresources/dynamicresources.go, with the feature gates of `gates`.
 
     A search per node finds devices for the claims; `Offers` caches its results. `sleep` takes seconds.
     """
@@ -253,7 +253,7 @@ class DynamicResources(OnlyPlaces):
         return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
 
     def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
-        """Whether the pod has no claims."""
+        """Whether the pod wants no devices: it has no claims, and no device class provides what it requests."""
         return not has_claims(pod) and not self._backs_any(pod)
 
     def explain_post_filter(

@@ -146,7 +146,8 @@ class DefaultConstraints:
         return by_action[action] if by_action is not None else ()
 
     def _by_action(self, pod: PodInfo) -> _ByAction | None:
-        key = (labels_key(pod), _controller(pod))
+        owner = _controller(pod)
+        key = labels_key(pod), owner if owner is not None and owner[:2] in OWNERS else None
         by_action: _ByAction | None = self._found.get(key, _UNKNOWN)
         if by_action is _UNKNOWN:
             if len(self._found) >= _MAX_FOUND:

@@ -77,7 +77,7 @@ class ScaleDown:
             self._idle = self._state(), min([self._recheck(), *later])
 
     def idle_until(self) -> float:
-        """Say when a scan may do something: always, unless the last one changed nothing and the cluster is the same."""
+        """When a scan may do something: always, unless the last one changed nothing and the cluster is the same."""
         if self._drains or self._idle is None or self._idle[0] != self._state():
             return -math.inf
         return self._idle[1]

@@ -62,7 +62,7 @@ class ScaleUpRule:
         self._tried = None if grown or self._rooms else world.version
 
     def idle_until(self) -> float:
-        """Say that a scan does nothing if no pod waits, or if it added nothing and nothing has changed."""
+        """When a scan may do something: never while no pod waits, or while all is as after one that added nothing."""
         idle = not self._timeline.any_waiting or self._tried == self._timeline.world.version
         return math.inf if idle else -math.inf
 
