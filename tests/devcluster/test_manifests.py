@@ -55,6 +55,7 @@ def test_all_documents_are_read_and_objects_without_a_namespace_come_first(tmp_p
         "not a text": (b"\xff\xfa", "not a text file in UTF-8: byte 0 is 0xff"),
         "too deep": ("[" * 5000, "document 1: nested too deeply"),
         "unknown tag": ("a: !odd b\n", "could not determine a constructor for the tag '!odd'"),
+        "a template": ("a: {{ .Values.a }}", "found unhashable key: render the template first, as with helm template"),
         "control characters": ("\x00", "not valid YAML"),
     },
 )

@@ -19,7 +19,7 @@ _FUNCTIONS = {
     "toYaml": lambda value: yaml.safe_dump(value, sort_keys=True).rstrip("\n"),
     "sha256sum": lambda value: hashlib.sha256(value.encode()).hexdigest(),
     "trunc": lambda length, value: value[:length],
-    "quote": json.dumps,
+    "quote": lambda value: json.dumps(value, ensure_ascii=False),
     "nindent": lambda width, value: "\n" + "\n".join(" " * width + line if line else "" for line in value.split("\n")),
     "default": lambda otherwise, value: value or otherwise,
     "and": lambda *values: next((value for value in values if not value), values[-1]),

@@ -41,7 +41,7 @@ def tarred(files):
     return buffer.getvalue()
 
 
-def image_archive(path, *layers):
+def image_archive(path, *layers, commit="c0"):
     """An image of layers, each a dict of files, in the layout of OCI."""
     blobs = {}
 
@@ -50,7 +50,8 @@ def image_archive(path, *layers):
         blobs[f"blobs/sha256/{digest}"] = content
         return {"digest": f"sha256:{digest}", "size": len(content)}
 
-    config = stored(json.dumps({"config": {"User": "65532:65532"}}).encode())
+    labels = {"org.opencontainers.image.revision": commit}
+    config = stored(json.dumps({"config": {"User": "65532:65532", "Labels": labels}}).encode())
     manifest = {"config": config, "layers": [stored(tarred(layer)) for layer in layers]}
     index = {"manifests": [stored(json.dumps(manifest).encode())]}
     path.write_bytes(tarred({"index.json": json.dumps(index).encode(), **blobs}))

@@ -73,6 +73,27 @@ def test_a_base_without_python_is_one_line_and_leaves_nothing(commit, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@cases(
+    "printed, said",
+    {
+        "docker's prefix": (f"#9 0.321 {LINE}\n#9 ERROR: exit code: 1", LINE.removeprefix("bayplan: ")),
+        "a docker that can't build": (
+            "unknown flag: --file\n\nUsage:  docker\n\nRun 'docker --help'",
+            "unknown flag: --file",
+        ),
+        "pip's name of the wheel": (
+            "  Created wheel for bayplan: filename=bayplan.whl\nError: no items matching glob",
+            "Error: no items matching glob",
+        ),
+    },
+)
+def test_the_line_that_says_why_is_found(printed, said, commit, tmp_path):
+    builder = find_builder(program(tmp_path, "podman", f"cat <<'EOF'\n{printed}\nEOF\nexit 1"))
+    with pytest.raises(Problem) as refused:
+        builder.build(Request("i", None, "runtime", tmp_path / "a.tar"), commit)
+    assert refused.value.message == f"i can't be built: {said}"
+
+
 def test_a_base_that_is_not_there_is_one_line_that_says_what_to_do(commit, tmp_path):
     script = 'echo "Error: creating build container: nowhere/nothing:1 did not resolve" >&2; exit 125'
     builder = find_builder(program(tmp_path, "podman", script))
@@ -100,12 +121,11 @@ def test_the_first_builder_that_works_is_found(tmp_path, monkeypatch):
 
 
 def test_layers_add_and_remove_files(tmp_path):
-    base = {"opt/a/kept": b"1", "opt/a/gone": b"22", "opt/b/x": b"333", "lib/n.dist-info/METADATA": b"Name: n\n"}
-    over = {"opt/a/.wh.gone": b"", "opt/b/.wh..wh..opq": b"", "opt/b/y": b"4444", "lib/.wh.n.dist-info": b""}
-    image = read_image(image_archive(tmp_path / "i.tar", base, over, {"./opt/a/new": b"55555"}))
-    assert dict(image.sizes) == {"opt/a/kept": 1, "opt/b/y": 4, "opt/a/new": 5}
-    assert image.size_under("opt/a") == 6
-    assert image.kept == {}
+    names = {f"{folder}/{name}.dist-info/METADATA": b"Name" for folder in ("a", "b") for name in ("n", "m")}
+    over = {"a/.wh.n.dist-info": b"", "b/.wh..wh..opq": b"", "own/y": b"4444"}
+    image = read_image(image_archive(tmp_path / "i.tar", names, over, {"./b/o.dist-info/METADATA": b"55555"}))
+    assert image.size_over("own") == 4 + 5
+    assert image.kept == {"a/m.dist-info/METADATA": b"Name", "b/o.dist-info/METADATA": b"55555"}
     assert image.configuration["config"]["User"] == "65532:65532"
 
 

@@ -11,7 +11,7 @@ from tools.problems import Problem
 from tools.releases.bills import bill_of_image, bill_of_wheel
 from tools.releases.chart import pack_chart
 from tools.releases.checking import check_bills, check_chart_package, check_notes
-from tools.releases.folder import NOTES, Release, digest_of
+from tools.releases.folder import NOTES, STATEMENT, Release, digest_of
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart" / "bayplan"
 LOCKED = "click==8.5.1 \\\n    --hash=sha256:00\nlark==1.3.1 ; python_version < '4' \\\n    --hash=sha256:00\n"
@@ -28,6 +28,8 @@ def release(tmp_path):
     release.bill(release.wheel).write_text(bill)
     archive = image_archive(release.folder / "bayplan-1.2.3.oci.tar", INSIDE)
     release.bill(archive).write_text(bill_of_image(read_image(archive), archive.name, "1.2.3", 7))
+    given = {"resolvedDependencies": [{"digest": {"gitCommit": "c0"}}]}
+    (release.folder / STATEMENT).write_text(json.dumps({"predicate": {"buildDefinition": given}}))
     (release.folder / NOTES).write_text("### Added\n\n- More.\n")
     return release
 
@@ -55,6 +57,10 @@ def bill_of(release):
         "another image": (
             lambda it: image_archive(it.images[0], {**INSIDE, "more": b"1"}),
             "is about another image than bayplan-1.2.3.oci.tar, whose digest is sha256:",
+        ),
+        "an image of another commit": (
+            lambda it: image_archive(it.images[0], INSIDE, commit="c1"),
+            "bayplan-1.2.3.oci.tar is built of commit c1, but provenance.intoto.json says c0",
         ),
         "a part that isn't there": (
             lambda it: changed(bill_of(it), lambda bill: bill["components"][0].update(purl="pkg:pypi/click@9")),

@@ -108,9 +108,12 @@ def test_provenance_names_the_commit_and_its_signature_is_checked(kind, tmp_path
 @cases(
     "change, message",
     {
-        "no JSON": (lambda text: text[:-9], "p is no provenance: JSONDecodeError"),
-        "no subjects": (lambda text: text.replace('"subject"', '"subjects"'), "p is no provenance: KeyError 'subject'"),
-        "a list": (lambda _: "[]", "p is no provenance: TypeError"),
+        "no JSON": (lambda text: text[:-9], "p is no JSON: "),
+        "no subjects": (
+            lambda text: text.replace('"subject"', '"subjects"'),
+            "p is no provenance: it has no field 's",
+        ),
+        "a list": (lambda _: "[]", "p is no provenance: its fields are not"),
         "another type": (lambda text: text.replace("provenance/v1", "provenance/v0.2"), "p is no provenance of SLSA 1"),
         "another file": (lambda text: text.replace('"a"', '"b"'), "p says another SHA-256 of a than the file has"),
         "another digest": (lambda text: text.replace("ca97", "ca98"), "p says another SHA-256 of a"),

@@ -9,13 +9,16 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tools.problems import Problem
 
+REVISION = "org.opencontainers.image.revision"
+"""The label with the commit"""
 REMOVED = ".wh."
 """How a layer names what it removes"""
 OPAQUE = ".wh..wh..opq"
@@ -29,14 +32,21 @@ class Image:
     digest: str
     """of the manifest, as a registry names the image"""
     configuration: Mapping[str, Any]
-    sizes: Mapping[str, int]
-    """path -> bytes, of all files"""
+    layers: Sequence[Mapping[str, int]]
+    """path -> bytes, of the files that each layer brings"""
     kept: Mapping[str, bytes]
     """path -> content, of the files that were asked for"""
 
-    def size_under(self, folder: str) -> int:
-        """Return the bytes of the files in a folder."""
-        return sum(size for path, size in self.sizes.items() if path.startswith(f"{folder}/"))
+    @property
+    def revision(self) -> str | None:
+        """Which commit it was built of, if it says that."""
+        labels = self.configuration.get("config", {}).get("Labels") or {}
+        return labels.get(REVISION)
+
+    def size_over(self, folder: str) -> int:
+        """Return the bytes of the files that the layers bring, from the first one that has a folder."""
+        own = dropwhile(lambda layer: not any(path.startswith(f"{folder}/") for path in layer), self.layers)
+        return sum(sum(layer.values()) for layer in own)
 
 
 def wanted(path: str) -> bool:
@@ -53,13 +63,11 @@ def read_image(archive: Path) -> Image:
             digest = index["manifests"][0]["digest"]
             manifest = json.loads(_content(tar, blobs, _place(digest)))
             configuration = json.loads(_content(tar, blobs, _place(manifest["config"]["digest"])))
-            sizes: dict[str, int] = {}
             kept: dict[str, bytes] = {}
-            for layer in manifest["layers"]:
-                _apply(_content(tar, blobs, _place(layer["digest"])), sizes, kept)
+            layers = [_apply(_content(tar, blobs, _place(each["digest"])), kept) for each in manifest["layers"]]
     except (OSError, tarfile.TarError, ValueError, LookupError, TypeError) as error:
         raise Problem(f"{archive} is no image in the layout of OCI: {' '.join(str(error).split())}") from None
-    return Image(digest, configuration, sizes, kept)
+    return Image(digest, configuration, layers, kept)
 
 
 def _place(digest: str) -> str:
@@ -72,19 +80,21 @@ def _content(tar: tarfile.TarFile, blobs: Mapping[str, tarfile.TarInfo], name: s
     return file.read()
 
 
-def _apply(layer: bytes, sizes: dict[str, int], kept: dict[str, bytes]) -> None:
-    """Follow a layer: what it adds, and what it removes."""
+def _apply(layer: bytes, kept: dict[str, bytes]) -> dict[str, int]:
+    """Follow a layer: what it removes, and what it brings. Return how large the latter is."""
+    brought: dict[str, int] = {}
     for path, content, size in _files(layer):
         place = PurePosixPath(path)
         if place.name == OPAQUE:
-            _remove(str(place.parent), sizes, kept)
+            _remove(str(place.parent), kept)
         elif place.name.startswith(REMOVED):
-            _remove(str(place.with_name(place.name.removeprefix(REMOVED))), sizes, kept)
+            _remove(str(place.with_name(place.name.removeprefix(REMOVED))), kept)
         else:
-            sizes[path] = size
+            brought[path] = size
             kept.pop(path, None)
             if content is not None:
                 kept[path] = content
+    return brought
 
 
 def _files(layer: bytes) -> Iterator[tuple[str, bytes | None, int]]:
@@ -98,7 +108,6 @@ def _files(layer: bytes) -> Iterator[tuple[str, bytes | None, int]]:
                 yield path, file.read() if file else None, member.size
 
 
-def _remove(path: str, sizes: dict[str, int], kept: dict[str, bytes]) -> None:
-    for known in [known for known in sizes if known == path or known.startswith(f"{path}/")]:
-        del sizes[known]
-        kept.pop(known, None)
+def _remove(path: str, kept: dict[str, bytes]) -> None:
+    for known in [known for known in kept if known == path or known.startswith(f"{path}/")]:
+        del kept[known]

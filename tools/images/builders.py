@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.commit import Commit
+from tools.images.archive import REVISION
 from tools.problems import Problem
 
 NAMES = ("docker", "podman", "buildah")
@@ -22,8 +23,10 @@ _ISOLATED = {"BUILDAH_ISOLATION": "chroot"}
 """How buildah runs the steps of the Dockerfile, unless the user says it: this works within containers, too"""
 _NO_BASE = re.compile(r"creating build container|pull access denied|failed to resolve source metadata")
 """What builders say if they can't have an image that the Dockerfile begins with"""
-SAID = "bayplan: "
-"""How a line of the Dockerfile begins that says what is wrong with the base"""
+_USAGE = ("Usage:", "Run '", "See '")
+"""How lines begin that say how a program is called, after what is wrong"""
+_SAID = re.compile(r"(?:#\d+ )?(?:[\d.]+ )?bayplan: (.+)")
+"""What a line of the Dockerfile says is wrong with the base; docker puts a step and a time before it"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Builder:
             *("--file", "deploy/Dockerfile", "--tag", request.name),
             *("--build-arg", f"SOURCE_DATE_EPOCH={commit.seconds}", "--build-arg", f"LIBRARIES={request.libraries}"),
             *("--label", f"org.opencontainers.image.version={commit.version}"),
-            *("--label", f"org.opencontainers.image.revision={commit.revision}"),
+            *("--label", f"{REVISION}={commit.revision}"),
         ]
         if request.base:
             options += ["--build-arg", f"BASE={request.base}"]
@@ -107,9 +110,10 @@ def _works(name: str) -> bool:
 
 
 def _reason(printed: str) -> str:
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    said = [line[line.index(SAID) + len(SAID) :] for line in lines if SAID in line and "echo" not in line]
+    stripped = map(str.strip, printed.splitlines())
+    lines = [line for line in stripped if line and not line.startswith(_USAGE)]
+    said = [found[1] for found in map(_SAID.fullmatch, lines) if found]
     errors = [line for line in lines if "error" in line.lower()]
     if not said and errors and _NO_BASE.search(errors[-1]):
         return f"{errors[-1].removeprefix('Error: ')}: name a base image that is there with BASE"
-    return (said or errors or lines or ["the builder says nothing"])[-1 if not said else 0]
+    return (said[:1] or errors or lines or ["the builder says nothing"])[-1]

@@ -13,7 +13,7 @@ from tools.problems import Problem, output
 LIBRARIES = ("runtime", "history")
 """Which libraries an image may have: `history` is for `bayplan record`."""
 FOLDER = "opt/bayplan"
-"""All that the Dockerfile adds to the base"""
+"""What the first layer over the base has"""
 
 
 def archive_of(folder: Path, version: str, libraries: str) -> Path:
@@ -26,7 +26,7 @@ def build_image(builder: Builder, request: Request, commit: Commit) -> Image:
     """Build an image, and print what became of it."""
     builder.build(request, commit)
     image = read_image(request.archive)
-    over = image.size_under(FOLDER) / 1e6
+    over = image.size_over(FOLDER) / 1e6
     click.echo(f"{request.name}: {image.digest}, {over:.1f} MB over its base")
     return image
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +31,10 @@ def running_workload(
     *,
     files: Sequence[Path] = (),
     arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
     kept: Path | None = None,
 ) -> Iterator[Workload]:
-    """Run the Deployment of manifests, with more arguments, on a cluster that also has the objects of files.
+    """Run the Deployment of manifests, with more arguments and variables. Its cluster also has the objects of files.
 
     A claimed volume is the folder `kept`. Other volumes are configuration, or in memory.
     """
@@ -47,7 +48,7 @@ def running_workload(
     with cluster(own, "--nodes", "10", *given) as served:
         mounts, memory = _volumes(pod, documents, own, kept)
         mounts[ACCOUNT] = served.write_account(pod["serviceAccountName"], own / "account")
-        more = {"mounts": mounts, "memory": memory, "environment": served.environment}
+        more = {"mounts": mounts, "memory": memory, "environment": {**served.environment, **(environment or {})}}
         running = start(builder, Container.of(pod, image, arguments, **more), own / "log")
         try:
             yield Workload(running, served)

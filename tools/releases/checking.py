@@ -64,7 +64,9 @@ def check_provenance(release: Release, key: Path | None) -> str:
 
 
 def check_bills(release: Release) -> str:
-    """Check that bills have their form, and what they are about."""
+    """Check that bills have their form, and what they are about. Images name the commit of the provenance."""
+    given = json.loads(read(release.folder / STATEMENT))["predicate"]["buildDefinition"]["resolvedDependencies"][0]
+    commit = given["digest"]["gitCommit"]
     text = read(release.bill(release.wheel))
     check_bill(text, str(release.bill(release.wheel)))
     said = {(each["name"], each["version"]) for each in json.loads(text)["components"]}
@@ -77,6 +79,8 @@ def check_bills(release: Release) -> str:
         text = read(place)
         check_bill(text, str(place))
         document, image = json.loads(text), read_image(archive)
+        if image.revision != commit:
+            raise Problem(f"{archive} is built of commit {image.revision}, but {STATEMENT} says {commit}")
         if document["metadata"]["component"]["bom-ref"] != image.digest:
             raise Problem(f"{place} is about another image than {archive.name}, whose digest is {image.digest}")
         listed = {each["purl"] for each in document["components"]}

@@ -60,10 +60,16 @@ def check_statement(text: str, what: str, files: Iterable[Path]) -> dict[str, An
         definition = predicate["buildDefinition"]
         needed = (definition["buildType"], definition["externalParameters"], predicate["runDetails"]["builder"]["id"])
         commits = [each["digest"]["gitCommit"] for each in definition["resolvedDependencies"] if "uri" in each]
-    except (ValueError, LookupError, TypeError) as error:
-        raise Problem(f"{what} is no provenance: {type(error).__name__} {error}") from None
-    if types != (STATEMENT_TYPE, PREDICATE_TYPE) or not all(needed) or not commits:
+    except ValueError as error:
+        raise Problem(f"{what} is no JSON: {error}") from None
+    except LookupError as error:
+        raise Problem(f"{what} is no provenance: it has no field {error}") from None
+    except TypeError:
+        raise Problem(f"{what} is no provenance: its fields are not those of an in-toto statement") from None
+    if types != (STATEMENT_TYPE, PREDICATE_TYPE):
         raise Problem(f"{what} is no provenance of SLSA 1: its types are {types[0]} and {types[1]}")
+    if not all(needed) or not commits:
+        raise Problem(f"{what} doesn't say how, by whom and of which commit the files were built")
     there = {path.name: digest_of(path) for path in files}
     for name in sorted(there.keys() | said.keys()):
         if there.get(name) != said.get(name):

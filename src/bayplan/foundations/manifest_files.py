@@ -30,6 +30,7 @@ MOST_BYTES = 256 * 2**20
 """The largest file of manifests."""
 _SHOWN = 40
 """Characters of a wrong value in a message."""
+_TEMPLATE = re.compile(r"\{\{.*\}\}")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -117,6 +118,11 @@ def in_utf_8(content: bytes) -> bytes:
         return content
 
 
+def template_hint(text: str) -> str:
+    """What a message about a text adds if it is a template, as those of charts."""
+    return ": render the template first, as with helm template" if _TEMPLATE.search(text) else ""
+
+
 def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
     """Each document of a text with the number of its first line. `name` is the file, for messages.
 
@@ -139,8 +145,12 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
             number += 1
     except yaml.MarkedYAMLError as error:
         # At the end of a file, the parsers disagree about the line.
-        line = min(error.problem_mark.line + 1, len(text.splitlines())) if error.problem_mark else "?"
-        raise ManifestError(f"{name}, document {number} (line {line}): not valid YAML: {error.problem}") from error
+        lines = text.splitlines()
+        line = min(error.problem_mark.line + 1, len(lines)) if error.problem_mark else "?"
+        hint = template_hint(lines[line - 1]) if isinstance(line, int) and lines else ""
+        raise ManifestError(
+            f"{name}, document {number} (line {line}): not valid YAML: {error.problem}{hint}"
+        ) from error
     except (RecursionError, DeepYaml) as error:
         raise ManifestError(f"{name}, document {number}: nested too deeply") from error
     except _ManyValues as error:

@@ -150,6 +150,10 @@ def test_annotations_are_workflow_commands():
     assert "%0ANext: set maxSurge" in found[0][3]
 
 
+def test_nothing_wrong_is_no_annotation():
+    assert bayplan("check", "-f", "right.yaml", "--from", "cluster.bayplan", "-o", "github").stdout == ""
+
+
 def test_junit_has_a_test_for_each_rule():
     suites = ET.fromstring(bayplan("check", "-f", "app", "--from", "cluster.bayplan", "-o", "junit", status=1).stdout)
     suite = suites[0]

@@ -17,6 +17,7 @@ import yaml
 from bayplan.core.api import field_errors
 from bayplan.core.api.field_errors import FieldError
 from bayplan.core.config.errors import ConfigurationError, path_prefixes
+from bayplan.foundations.manifest_files import template_hint
 
 MOST_BYTES = 10_000_000
 MOST_VALUES = 200_000
@@ -102,7 +103,7 @@ def read_documents(text: str, source: str = "", first_line: int = 1) -> list[Doc
     if unprintable:
         line = text.count("\n", 0, unprintable.start()) + first_line
         raise _unreadable(f"has an unprintable character, U+{ord(unprintable.group()):04X}", source, line)
-    hint = ": render the template first, as with helm template" if _TEMPLATE.search(text) else ""
+    hint = template_hint(text)
     loader = _Loader(_spaced(text))
     try:
         documents: list[Document] = []
@@ -139,9 +140,6 @@ def another_document(document: Document) -> ConfigurationError:
     return _unreadable(
         "another document starts here: expected only one in the file", document.source, document.first_line
     )
-
-
-_TEMPLATE = re.compile(r"\{\{.*\}\}")
 
 
 def _roots(loader: _Loader) -> Iterator[yaml.Node]:

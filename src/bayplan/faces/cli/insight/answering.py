@@ -81,7 +81,8 @@ def answer(
 def show(found: Answer, output: str) -> None:
     """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`, or of the answer's own forms."""
     if output not in {"table", "wide"}:
-        click.echo(_form(found, output))
+        text = _form(found, output)
+        click.echo(text, nl=bool(text))
     else:
         wide = output == "wide"
         if sys.stdout.isatty():
