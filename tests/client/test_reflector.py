@@ -533,8 +533,9 @@ async def test_all_versions_are_asked_for_until_the_server_has_one(sleeps, caplo
         assert reflector.store["n/a"]["apiVersion"] == "scheduling.k8s.io/v1alpha3"
     assert sleeps[:4] == [0.0, 0.0, 10.0, 0.0]
     versions = " or ".join(kind.api_version for kind in GROUPS)
+    lacking = f"the API server has no podgroups ({versions}): install their definition or enable their API; "
     assert caplog.messages == [
-        f"the API server has no podgroups ({versions})",
+        f"{lacking}none count until then",
         "the API server has podgroups (scheduling.k8s.io/v1alpha3) now",
     ]
 

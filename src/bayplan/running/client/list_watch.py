@@ -179,7 +179,8 @@ class ListWatch(Generic[T]):
         """Report all objects as removed, because the server lacks the kind."""
         if not self._lacking:
             versions = " or ".join(version.api_version for version in self._versions)
-            logger.warning("the API server has no %s (%s)", self.kind.plural, versions)
+            step = "install their definition or enable their API"
+            logger.warning("the API server has no %s (%s): %s; none count until then", self.kind.plural, versions, step)
         self._lacking = True
         for key in list(self._known):
             self._remove(key)
