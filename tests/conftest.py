@@ -3,6 +3,7 @@
 A test names its feature with `@pytest.mark.feature("PLUGIN: FEATURE")`.
 """
 
+import logging
 from collections import Counter
 
 import pytest
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_setup(item):
     for mark in item.iter_markers("feature"):
         item.user_properties.append(("feature", mark.args[0]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    """Takes back the level that commands such as `bayplan run` give the log, if a test calls them in this process."""
+    logging.getLogger("bayplan").setLevel(logging.NOTSET)
 
 
 def pytest_terminal_summary(terminalreporter):

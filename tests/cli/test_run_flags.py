@@ -39,12 +39,6 @@ VALUES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _log_levels():
-    yield
-    logging.getLogger("bayplan").setLevel(logging.NOTSET)
-
-
 def run(*arguments):
     return CliRunner().invoke(main, ["run", *map(str, arguments)])
 
