@@ -21,7 +21,7 @@ from bayplan.core.api.pod_groups import POD_GROUPS
 from bayplan.core.api.suggestions import did_you_mean
 from bayplan.core.config.catalog import in_tree_names, provided_names
 from bayplan.core.config.origins import COSCHEDULING, KOORDINATOR, SCHEDULER_PLUGINS, origin_of
-from bayplan.core.versions import OLDEST
+from bayplan.core.versions import gates_of, with_gangs
 
 _LABELS = POD_GROUP_LABEL, LIGHTWEIGHT_PREFIX
 _MARKS = tuple(label.encode() for label in _LABELS)
@@ -122,7 +122,8 @@ def _of_groups(snapshot: Snapshot, in_groups: int) -> Iterator[str]:
             f"{there} of {SCHEDULER_PLUGINS}, which the default plugins don't place together: pass --config with a "
             "configuration that enables Coscheduling, as docs/gangs.md shows"
         )
-    if snapshot.followed.version == OLDEST and any(
+    gates = with_gangs(gates_of(snapshot.followed.version))
+    if not gates.enabled("TopologyAwareWorkloadScheduling") and any(
         b'"schedulingConstraints"' in raw for raw in snapshot.of_kind(custom_kind(POD_GROUPS)).values()
     ):
         yield (
