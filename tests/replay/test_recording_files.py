@@ -94,7 +94,7 @@ def recording_of(folder, *segments):
 
 
 def test_times_are_those_of_the_scheduler(tmp_path):
-    assert recording_of(tmp_path / "run", []).moment(160.5) == datetime(2026, 3, 2, 3, 1, 0, 500000, tzinfo=UTC)
+    assert recording_of(tmp_path / "run", []).date_of(160.5) == datetime(2026, 3, 2, 3, 1, 0, 500000, tzinfo=UTC)
 
 
 def test_runs_are_numbered_and_packed_together(tmp_path):

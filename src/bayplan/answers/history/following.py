@@ -105,7 +105,7 @@ class Following:
             yield HistoryChange(_pod_row(obj, time, event, document, initial), document)
         if node and (old is None or old.node != node):
             row = _row(POD, obj, time, columns.POD_BOUND, None, initial)
-            row.node, row.started_utc, row.created_utc = node, moment(status.get("startTime")), None
+            row.node, row.started_utc, row.created_utc = node, date_of(status.get("startTime")), None
             yield HistoryChange(row)
         if phase in TERMINATED:
             row = _row(POD, obj, time, columns.POD_ENDED, None, initial=False)
@@ -160,7 +160,7 @@ def key_of(obj: Mapping[str, Any]) -> str:
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
-def moment(text: Any) -> datetime | None:
+def date_of(text: Any) -> datetime | None:
     """A time of an object, in UTC; None if there is none, it can't be read, or no cluster has had it."""
     if not isinstance(text, str):
         return None
@@ -220,7 +220,7 @@ def _row(
         str(metadata.get("namespace") or ""),
         str(metadata["name"]),
         str(metadata.get("uid") or ""),
-        created_utc=moment(metadata.get("creationTimestamp")),
+        created_utc=date_of(metadata.get("creationTimestamp")),
         document=document.document if document is not None else "",
     )
 

@@ -96,17 +96,17 @@ def decisions_and_reports(recording: Recording) -> Iterator[RecordedDecision | t
 
     Raises RecordingError where the run can't be read on.
     """
-    number, segment, time = 0, 0, recording.moment(recording.manifest.monotonic)
+    number, segment, time = 0, 0, recording.date_of(recording.manifest.monotonic)
     first = True
     for entry in recording.entries():
         if isinstance(entry, entries.Checkpoint):
             segment += not first
-            number, time = entry.decisions, recording.moment(entry.at)
+            number, time = entry.decisions, recording.date_of(entry.at)
             yield time, entry
         elif isinstance(entry, entries.Changed | entries.Evicted):
             yield time, entry
         elif isinstance(entry, entries.Popped):
-            time = recording.moment(entry.at)
+            time = recording.date_of(entry.at)
         elif isinstance(entry, PlanMade):
             number += 1
             yield RecordedDecision(recording, segment, number, time, entry.decisions, entry.preemptions, entry.placed)
@@ -207,7 +207,7 @@ def snapshot_at_end(replay: Replay, warn: Callable[[Iterable[str]], None] = lamb
     warn(found.notes)
     if found.problem or found.difference is not None or replay.scheduler is None:
         raise RecordingError(found.why)
-    ended = found.ended or recording.moment(recording.manifest.monotonic)
+    ended = found.ended or recording.date_of(recording.manifest.monotonic)
     return snapshot_at(replay.scheduler, ended, f"{recording.source} at {ended:%H:%M:%S}")
 
 

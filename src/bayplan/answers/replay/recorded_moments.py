@@ -64,7 +64,7 @@ class RecordingMoments:
     def time(self, number: int) -> datetime:
         """When a moment began: the time of the decision before it."""
         first = self._runs[0]
-        return self._decisions[number - 1].time if number else first.moment(first.manifest.monotonic)
+        return self._decisions[number - 1].time if number else first.date_of(first.manifest.monotonic)
 
     def at(self, time: datetime) -> int:
         """The moment of a time: the one after all decisions until then."""

@@ -153,7 +153,7 @@ class Replay:
             found.entries += 1
             self._compared = 0
             if isinstance(entry, Popped):
-                found.ended = self.recording.moment(entry.at)
+                found.ended = self.recording.date_of(entry.at)
                 popped = scheduler.pop(entry)
                 if (popped.uid if popped else "") != entry.uid:
                     found.difference = self._other_turn(found, entry, popped)
@@ -185,7 +185,7 @@ class Replay:
         if isinstance(outcome, entries.GaveWay):
             return False
         if visit is not None:
-            moment = Moment(found.decisions + 1, self.recording.moment(entry.at), queued, scheduler)
+            moment = Moment(found.decisions + 1, self.recording.date_of(entry.at), queued, scheduler)
             if outcome is not None:
                 moment.recorded, moment.preemptions = outcome.decisions, outcome.preemptions
             if visit(moment):
@@ -221,7 +221,7 @@ class Replay:
         one, other = next(((a, b) for a, b in pairs if a != b), (_first(entry.decisions), _first(replayed[0])))
         return ReplayDifference(
             found.decisions,
-            found.ended or self.recording.moment(0.0),
+            found.ended or self.recording.date_of(0.0),
             (one or other or PodDecided("", "?", "", "", "")).key,
             describe_decision(one, entry.preemptions),
             describe_decision(other, replayed[2]),
@@ -233,7 +233,7 @@ class Replay:
         recorded = known.pod.key if known is not None else entry.uid
         return ReplayDifference(
             found.decisions + 1,
-            self.recording.moment(entry.at),
+            self.recording.date_of(entry.at),
             recorded or (popped.pod.key if popped else ""),
             f"it was the turn of pod {recorded}" if recorded else "it was no pod's turn",
             f"it is the turn of pod {popped.pod.key}" if popped else "it is no pod's turn",

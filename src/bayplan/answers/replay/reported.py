@@ -19,7 +19,7 @@ from bayplan.running.recording.files import Recording, RecordingError
 
 def reported_cluster(recording: Recording, decided: RecordedDecision | None = None) -> Snapshot:
     """The cluster before a decision of a run; None: at its end. Raises RecordingError."""
-    cluster, time = _ReportedCluster(), recording.moment(recording.manifest.monotonic)
+    cluster, time = _ReportedCluster(), recording.date_of(recording.manifest.monotonic)
     try:
         for each in decisions_and_reports(recording):
             if not isinstance(each, RecordedDecision):

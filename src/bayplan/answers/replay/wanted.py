@@ -119,7 +119,7 @@ def _without(
         what = f"no decision that evicts pod {wanted.preemption_of}"
     else:
         when = when.replace("before", "after")
-    began = runs[0].moment(runs[0].manifest.monotonic)
+    began = runs[0].date_of(runs[0].manifest.monotonic)
     span = f"it goes from {began:%Y-%m-%d %H:%M:%S} to {last.time:%Y-%m-%d %H:%M:%S} UTC"
     return f"the recording has {what}{when}; {span}"
 

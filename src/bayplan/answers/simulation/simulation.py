@@ -68,7 +68,7 @@ class Simulation(AttemptOutcomes):
         self._queue, self._executor, self._attempts = scheduler.queue, scheduler.executor, scheduler.attempts
         self._waits = scheduler.waits
         self._shared = SharedRefusals(world)
-        self._seen = world.moment()
+        self._seen = world.events_so_far()
         """The moment up to which the queue knows what has happened."""
         self._results: dict[str, Result] = {}
         self._new: list[Result] = []
@@ -345,7 +345,7 @@ class Simulation(AttemptOutcomes):
                 yield
             finally:
                 self._abandon()
-        self._seen = self.world.moment()
+        self._seen = self.world.events_so_far()
 
     def _move(self, event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
         self._queue.move_on_event(event, old, new, self._ports.now, only or self._may_help)

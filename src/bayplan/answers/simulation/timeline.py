@@ -130,14 +130,14 @@ class Timeline(AttemptOutcomes):
         return self._ports.now
 
     @property
-    def moment(self) -> datetime:
+    def date(self) -> datetime:
         """The date and time."""
         return self.begin + timedelta(seconds=self.now)
 
     @property
     def second(self) -> float:
         """The time of a status: seconds since 1970, without fractions."""
-        return float(int(self.moment.timestamp()))
+        return float(int(self.date.timestamp()))
 
     def after(self, seconds: float, do: Callable[..., None], *arguments: Any) -> None:
         """Call something after some seconds."""
@@ -218,7 +218,7 @@ class Timeline(AttemptOutcomes):
 
     def _go_to(self, then: float) -> None:
         self._ports.now = then
-        self.world.handle.time = self.moment
+        self.world.handle.time = self.date
 
     def _attempt(self, queued: QueuedPod) -> None:
         self.attempts += 1
@@ -293,7 +293,7 @@ class Timeline(AttemptOutcomes):
         if life is None or life.leaving is not None:
             return
         life.leaving = why
-        self.world.change(POD, pod.key, terminating(pod, self.moment, why))
+        self.world.change(POD, pod.key, terminating(pod, self.date, why))
         for observer in self._observers:
             observer.evicted(pod, life)
         controllers = self.behaviour.controllers

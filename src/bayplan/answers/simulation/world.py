@@ -198,13 +198,13 @@ class World:
             for move in self._moves:
                 move(event, old, new, only)
 
-    def moment(self) -> int:
-        """Return the current moment, for `happened_since`."""
+    def events_so_far(self) -> int:
+        """Return how many events there were, for `happened_since`."""
         return len(self._happened)
 
-    def happened_since(self, moment: int) -> Sequence[Happened]:
-        """Return the events since a moment."""
-        return self._happened[moment:]
+    def happened_since(self, before: int) -> Sequence[Happened]:
+        """Return the events after the first `before` ones."""
+        return self._happened[before:]
 
     @contextmanager
     def followed_by(self, queue: SchedulingQueue, move: MoveOnEvent, now: Callable[[], float]) -> Iterator[None]:

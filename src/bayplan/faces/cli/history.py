@@ -133,7 +133,7 @@ def _time(option: str, text: str, now: datetime) -> datetime:
     number, unit = text[:-1], text[-1:]
     if unit in _UNITS and number.isdecimal():
         return now - timedelta(seconds=int(number) * _UNITS[unit])
-    found = following.moment(text)
+    found = following.date_of(text)
     if found is None:
         raise click.UsageError(f"{option} {text!r}: expected 12h, 7d, or a time such as 2026-01-01T00:00:00Z")
     return found

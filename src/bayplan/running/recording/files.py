@@ -192,7 +192,7 @@ class Recording:
             what = "its segments have no entries" if self._segments else "its segments (decisions-*.frames) are missing"
             raise RecordingError(f"{self.source} is empty: {what}, or the scheduler was killed in its first second")
 
-    def moment(self, monotonic: float) -> datetime:
+    def date_of(self, monotonic: float) -> datetime:
         """The date and time of a time on the scheduler's clock."""
         began = self.manifest.began or datetime.fromtimestamp(0, UTC)
         return began + timedelta(seconds=monotonic - self.manifest.monotonic)

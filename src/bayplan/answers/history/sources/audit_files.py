@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from bayplan.answers.history.following import moment
+from bayplan.answers.history.following import date_of
 from bayplan.answers.history.format import HistoryError
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.foundations.bounded_files import GZIP, Allowance, UnusableFileError, is_dense
@@ -223,7 +223,7 @@ def _event(value: dict[str, Any], where: str, problems: Problems) -> AuditEvent 
     ref = value.get("objectRef")
     if not isinstance(ref, dict):
         return None
-    time = moment(value.get("stageTimestamp")) or moment(value.get("requestReceivedTimestamp"))
+    time = date_of(value.get("stageTimestamp")) or date_of(value.get("requestReceivedTimestamp"))
     if time is None:
         problems.add("an event has no valid stageTimestamp: left out", where)
         return None
@@ -301,7 +301,7 @@ def gke_event(entry: dict[str, Any], where: str, problems: Problems) -> AuditEve
     method = _GKE_METHOD.fullmatch(str(payload.get("methodName")))
     if method is None:
         return None
-    time = moment(entry.get("timestamp"))
+    time = date_of(entry.get("timestamp"))
     if time is None:
         problems.add("an entry has no valid timestamp: left out", where)
         return None

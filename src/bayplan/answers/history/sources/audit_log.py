@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.answers.history.documents import mapping
-from bayplan.answers.history.following import TERMINATED, Following, HistoryChange, key_of, moment
+from bayplan.answers.history.following import TERMINATED, Following, HistoryChange, date_of, key_of
 from bayplan.answers.history.recording import KINDS as RECORDED
 from bayplan.answers.history.sources.audit_files import AuditEvent
 from bayplan.answers.history.sources.audit_objects import (
@@ -123,7 +123,7 @@ class AuditLog:
             for key in self._snapshot.of_kind(kind):
                 obj = self._snapshot.document(kind, key)
                 assert obj is not None
-                created = moment(obj["metadata"].get("creationTimestamp"))
+                created = date_of(obj["metadata"].get("creationTimestamp"))
                 if created is None or created <= self._begin:
                     yield from self._older(kind, obj, self._begin)
 
@@ -171,7 +171,7 @@ class AuditLog:
             yield from self._removed(kind, key, time)
         self._gone.discard((kind, key))
         yield from self._put(kind, obj, time)
-        created = moment(obj["metadata"].get("creationTimestamp"))
+        created = date_of(obj["metadata"].get("creationTimestamp"))
         for event in self._early.pop(key, ()) if kind is POD else ():
             if created is None or created <= event.time:
                 event.time = max(time, event.time)
@@ -187,7 +187,7 @@ class AuditLog:
         """An object whose creation isn't in the log."""
         self._objects[kind][key_of(obj)] = obj
         self._has_nodes = self._has_nodes or kind is NODE
-        created = moment(obj["metadata"].get("creationTimestamp"))
+        created = date_of(obj["metadata"].get("creationTimestamp"))
         if created is None or created <= self._begin:
             yield from self._following.put(kind, obj, self._begin, initial=True)
             return
@@ -297,7 +297,7 @@ class AuditLog:
         waiting = self._nameless.get(f"{namespace}/{name[:-_NAME_SUFFIX]}") or self._nameless.get(f"{namespace}/")
         if not waiting:
             return
-        created = moment(mapping(event.response or {}, "metadata").get("creationTimestamp"))
+        created = date_of(mapping(event.response or {}, "metadata").get("creationTimestamp"))
         if created is not None and created <= self._begin:
             return
         time, obj = waiting.popleft()
@@ -383,7 +383,7 @@ class AuditLog:
                 yield from self._following.put(POD, {**obj, "metadata": {**obj["metadata"], **identity}}, time)
         for key in () if self._has_last_deletes else tuple(self._objects[POD]):
             known = self._objects[POD][key]
-            until = moment(known["metadata"].get("deletionTimestamp"))
+            until = date_of(known["metadata"].get("deletionTimestamp"))
             if until is not None and until <= end and known.get("status", {}).get("phase") not in TERMINATED:
                 self._problems.add("the last deletion of a pod is not in the log: it ends after its grace", key)
                 yield from self._removed(POD, key, until)

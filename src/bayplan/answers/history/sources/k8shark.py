@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bayplan.answers.history.following import TERMINATED, key_of, moment
+from bayplan.answers.history.following import TERMINATED, date_of, key_of
 from bayplan.answers.history.format import HistoryError, HistoryManifest, import_pyarrow
 from bayplan.answers.history.sources.problems import Problems
 from bayplan.answers.history.sources.versions import KEPT, VersionedObjects, version_of
@@ -222,7 +222,7 @@ class _Versions:
     def _earlier(self, pod: dict[str, Any], before: datetime, response: _Response) -> None:
         """A pod is new in a list: it arrived when it was created, and was bound when its condition says so."""
         metadata, status = pod.get("metadata"), pod.get("status")
-        created = moment(metadata.get("creationTimestamp")) if isinstance(metadata, dict) else None
+        created = date_of(metadata.get("creationTimestamp")) if isinstance(metadata, dict) else None
         if created is None or not isinstance(status, dict) or not before < created < response.time:
             return
         spec = pod.get("spec") if isinstance(pod.get("spec"), dict) else {}
@@ -249,7 +249,7 @@ def _bound(status: Mapping[str, Any]) -> datetime | None:
             and condition.get("type") == "PodScheduled"
             and condition.get("status") == "True"
         ):
-            return moment(condition.get("lastTransitionTime"))
+            return date_of(condition.get("lastTransitionTime"))
     return None
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from bayplan.answers.history.following import moment
+from bayplan.answers.history.following import date_of
 from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.problems import BAD_PATCH, Problems
 from bayplan.answers.history.sources.trace import BEGIN
@@ -173,7 +173,7 @@ def _began(documents: list[tuple[str, dict[str, Any]]]) -> datetime | None:
     began = []
     for change in (_change(document) for _, document in documents if _is_change(document)):
         metadata = change.template.get("metadata") if change is not None and change.method == "create" else None
-        created = moment(metadata.get("creationTimestamp")) if isinstance(metadata, dict) else None
+        created = date_of(metadata.get("creationTimestamp")) if isinstance(metadata, dict) else None
         if change is not None and created is not None:
             began.append(created - timedelta(seconds=change.seconds))
     return min(began, default=None)

@@ -74,7 +74,7 @@ class _Reader:
         self._recording = recording
         self._problems = problems
         self._following = Following()
-        self.began: datetime = recording.moment(recording.manifest.monotonic)
+        self.began: datetime = recording.date_of(recording.manifest.monotonic)
         self.time = self.began
 
     def changes(self) -> Iterator[HistoryChange]:
@@ -83,11 +83,11 @@ class _Reader:
         try:
             for entry in self._recording.entries():
                 if isinstance(entry, entries.Popped):
-                    initial, self.time = False, self._recording.moment(entry.at)
+                    initial, self.time = False, self._recording.date_of(entry.at)
                 elif isinstance(entry, entries.Changed):
                     yield from self._changed(entry, initial=initial)
                 elif isinstance(entry, entries.Checkpoint) and initial:
-                    self.began = self.time = self._recording.moment(entry.at)
+                    self.began = self.time = self._recording.date_of(entry.at)
                     for each in entry.objects:
                         yield from self._changed(entries.Changed([], each.kind, each.key, each.raw), initial=True)
         except RecordingError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bayplan.answers.history.following import TERMINATED, Following, HistoryChange, key_of, kind_of, moment
+from bayplan.answers.history.following import TERMINATED, Following, HistoryChange, date_of, key_of, kind_of
 from bayplan.answers.history.format import HistoryError, HistoryManifest
 from bayplan.answers.history.sources.arrivals import Arrivals, at_begin
 from bayplan.answers.history.sources.problems import Problems
@@ -327,7 +327,7 @@ def _durations(snapshot: Snapshot) -> Mapping[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     for key, job in _documents(snapshot, JOB):
         status = job.get("status") or {}
-        began, ended = moment(status.get("startTime")), moment(status.get("completionTime"))
+        began, ended = date_of(status.get("startTime")), date_of(status.get("completionTime"))
         if began is not None and ended is not None and ended > began:
             for each in filter(None, (key, _cron_job_of(key, job))):
                 found[each].append((ended - began).total_seconds())
@@ -351,7 +351,7 @@ def _cron_job_of(key: str, job: dict[str, Any]) -> str:
 
 def _guessed(jobs: list[dict[str, Any]]) -> dict[str, Any]:
     """The spec of a CronJob that is known by its Jobs only: as often as they were created, or daily if there is one."""
-    times = sorted(time for job in jobs if (time := moment(job["metadata"].get("creationTimestamp"))) is not None)
+    times = sorted(time for job in jobs if (time := date_of(job["metadata"].get("creationTimestamp"))) is not None)
     gaps = [(later - time).total_seconds() for time, later in pairwise(times)]
     every = max(60, round(median(gaps))) if gaps else 86400
     return {"schedule": f"@every {every}s", "jobTemplate": {"spec": jobs[-1].get("spec") or {}}}

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from bayplan.answers.history.following import Following, HistoryChange, moment
+from bayplan.answers.history.following import Following, HistoryChange, date_of
 from bayplan.answers.history.format import LAST_TIME, HistoryError, HistoryManifest, import_pyarrow
 from bayplan.answers.history.parquet_files import opened_parquet, rows_in, too_large
 from bayplan.answers.history.sources.arrivals import Arrivals, at_begin
@@ -288,7 +288,7 @@ def _row(found: dict[str, Any], number: int) -> _Pods:
     utc = found.get("arrival_utc")
     arrival: float | datetime
     if utc not in {None, ""}:
-        parsed = moment(utc.isoformat() if isinstance(utc, datetime) else utc)
+        parsed = date_of(utc.isoformat() if isinstance(utc, datetime) else utc)
         if parsed is None:
             raise _BadRow("arrival_utc is not a time such as 2026-01-01T12:00:00Z")
         arrival = parsed
