@@ -12,6 +12,7 @@ from bayplan.core.api.coscheduling import (
 )
 from bayplan.core.api.custom_objects import CustomObject
 from bayplan.core.api.field_errors import FieldError
+from bayplan.core.api.go_times import time_reader
 from bayplan.core.api.quantity import InvalidQuantity
 from bayplan.core.api.requests import amount_text, amounts_of, parse_amounts
 from bayplan.core.cluster.node_columns import (
@@ -218,5 +219,6 @@ __all__ = [
     "remove_label",
     "remove_taints",
     "score_plugin",
+    "time_reader",
     "tolerate_taints",
 ]

@@ -22,9 +22,9 @@ from bayplan.plugin import (
     PluginArgs,
     PodInfo,
     field_errors,
+    time_reader,
 )
 from bayplan_plugins.go_arithmetic import Scores, scaled
-from bayplan_plugins.go_times import time_reader
 
 _RFC3339 = "2006-01-02T15:04:05Z07:00"
 _DIGITS, _HEX = r"\d+(?:_\d+)*", r"[\da-f]+(?:_[\da-f]+)*"

@@ -52,6 +52,15 @@ def test_file_is_short_and_has_a_docstring(path):
     assert not NAMELESS & set(path.relative_to(ROOT).parts)
 
 
+def test_plugins_of_scheduler_plugins_stay_small():
+    """The originals' 20,000 lines are no model."""
+    lines = {
+        path: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "src/bayplan_plugins").rglob("*.py")
+    }
+    assert sum(lines.values()) <= 6000
+    assert max(lines.values()) <= 400
+
+
 def test_modules_that_docstrings_name_exist():
     """The head of a module leads to others: by their whole name, or by the name of a file in its package."""
     heads = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in SOURCES}

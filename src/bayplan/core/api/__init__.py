@@ -9,9 +9,9 @@ else base units. This package knows nothing about scheduling and imports nothing
 `bayplan.foundations.lazy`.
 
 Other packages use `coscheduling`, `csi_translation`, `custom_objects`, `defaults`, `durations`, `field_errors`,
-`kinds`, `kueue`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`, `patterns`,
-`pod_conditions`, `pod_groups`, `provisioning`, `quantity`, `requests`, `resource_lists`, `selectors`, `served`,
-`sharing`, `status`, `suggestions`, `times`, `tolerations`, `type_table`, `volumes`, `well_known_labels`.
+`go_times`, `kinds`, `kueue`, `labels`, `models`, `names`, `node_allocatable`, `objects`, `older_versions`, `patch`,
+`patterns`, `pod_conditions`, `pod_groups`, `provisioning`, `quantity`, `requests`, `resource_lists`, `selectors`,
+`served`, `sharing`, `status`, `suggestions`, `times`, `tolerations`, `type_table`, `volumes`, `well_known_labels`.
 """
 
 from bayplan.foundations.lazy import import_lazily
