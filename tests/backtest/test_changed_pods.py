@@ -29,7 +29,7 @@ def at(seconds, name, **more):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Four nodes for two pods each. Two pods are there at the start, five arrive, and one that is nobody's."""
+    """Four nodes for two pods each. Two pods are there at the start; five arrive, and one without an owner."""
     pods = [at(0.0, f"old-{n}", node=f"n{n}") for n in range(2)] + [at(60.0 + n, f"new-{n}") for n in range(5)]
     pods.append(PodArrives(90.0, make_pod("bare", cpu="100m")))
     nodes = [pool_node(f"n{n}") for n in range(4)]

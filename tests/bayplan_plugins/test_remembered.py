@@ -58,7 +58,7 @@ def test_what_other_plugins_remember_is_left_out():
     redactor = RecordingRedactor(KEY)
     (entry,) = redactor.entries([checkpoint_with(("Mine", {MARK: MARK}))])
     assert entry.memories == ()
-    assert redactor.left_out == ["what plugin Mine remembers at the begin of a segment"]
+    assert redactor.left_out == ["what plugin Mine remembers at the start of a segment"]
 
 
 class Counts(Plugin):

@@ -248,7 +248,7 @@ def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
     assert recording.manifest.redacted
     assert recording.manifest.left_out == [
         f"objects of the kind {WIDGETS}",
-        "what plugin Mine remembers at the begin of a segment",
+        "what plugin Mine remembers at the start of a segment",
     ]
     assert recording.manifest.setting.plugins == (RecordedPlugin("policy.py:only", ("only",), "0"),)
     assert len(list(recording.entries())) == len(MARKED) - 2  # the changes of widgets

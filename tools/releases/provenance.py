@@ -69,7 +69,7 @@ def check_statement(text: str, what: str, files: Iterable[Path]) -> dict[str, An
     if types != (STATEMENT_TYPE, PREDICATE_TYPE):
         raise Problem(f"{what} is no provenance of SLSA 1: its types are {types[0]} and {types[1]}")
     if not all(needed) or not commits:
-        raise Problem(f"{what} doesn't say how, by whom and of which commit the files were built")
+        raise Problem(f"{what} doesn't say how, by whom and from which commit the files were built")
     there = {path.name: digest_of(path) for path in files}
     for name in sorted(there.keys() | said.keys()):
         if there.get(name) != said.get(name):

@@ -26,9 +26,10 @@ class Usage:
 
     def __init__(self, pods: ObjectStore, quotas: ElasticQuotas) -> None:
         self._quotas = quotas
-        self._pods = pods
         self._counted: dict[str, CountedPod] = {}
         """The pods that count, by UID."""
+        self._reserved: set[str] = set()
+        """The UIDs of those that are not bound yet."""
         self._used: dict[str, Counter[str]] = {}
         self._total: Counter[str] = Counter()
         self._total_of = -1
@@ -52,35 +53,40 @@ class Usage:
 
     def reserve(self, pod: PodInfo) -> None:
         """Count a pod, unless it counts already."""
-        self._count(pod.uid, CountedPod(pod.namespace, pod.requested))
+        if self._count(pod.uid, CountedPod(pod.namespace, pod.requested)):
+            self._reserved.add(pod.uid)
 
     def release(self, uid: str) -> None:
         """Count a pod no more. Pods that don't count are ignored."""
+        self._reserved.discard(uid)
         known = self._counted.pop(uid, None)
         if known is not None:
             self._add(known.namespace, known.requested, -1)
 
     def checkpoint(self) -> dict[str, CountedPod]:
         """Return the pods that count and are not bound yet, by UID."""
-        bound = {pod.uid for pod in self._pods.values() if pod.node_name}
-        return {uid: known for uid, known in self._counted.items() if uid not in bound}
+        return {uid: self._counted[uid] for uid in self._reserved}
 
     def restore(self, checkpoint: Any) -> None:
         """Count what `checkpoint` returned. Raises ValidationError."""
         for uid, known in msgspec.convert(checkpoint, dict[str, CountedPod]).items():
-            self._count(uid, known)
+            if self._count(uid, known):
+                self._reserved.add(uid)
 
-    def _count(self, uid: str, pod: CountedPod) -> None:
-        if uid not in self._counted:
-            self._counted[uid] = pod
-            self._add(pod.namespace, pod.requested, 1)
+    def _count(self, uid: str, pod: CountedPod) -> bool:
+        """Count a pod. Returns False if it counts already."""
+        if uid in self._counted:
+            return False
+        self._counted[uid] = pod
+        self._add(pod.namespace, pod.requested, 1)
+        return True
 
     def _changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
         for pod in (old, new):
             if pod is not None and (new is None or pod.node_name):
                 self.release(pod.uid)
         if new is not None and new.node_name:
-            self.reserve(new)
+            self._count(new.uid, CountedPod(new.namespace, new.requested))
 
     def _add(self, namespace: str, amounts: Amounts, sign: int) -> None:
         self.version += 1

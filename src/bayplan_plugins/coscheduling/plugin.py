@@ -287,9 +287,8 @@ class Coscheduling(Plugin):
 
     def _did_not_fit(self, key: str) -> None:
         self._memory.enough.pop(key, None)
-        self._memory.failed[key] = self._handle.now().replace(
-            microsecond=0
-        )  # as creation times, with which it is compared
+        # Without fractions, as the creation times with which it is compared.
+        self._memory.failed[key] = self._handle.now().replace(microsecond=0)
 
     def _forget_empty(self, key: str) -> None:
         """Drop the state of a group that has no pods any more."""

@@ -178,7 +178,7 @@ class RecordingRedactor:
         for each in memories:
             rule = MEMORIES.get(each.plugin)
             if rule is None:
-                self._leave_out(f"what plugin {each.plugin} remembers at the begin of a segment")
+                self._leave_out(f"what plugin {each.plugin} remembers at the start of a segment")
             else:
                 yield replace(each, raw=encode(rule(msgspec.json.decode(each.raw), self._names)))
 
