@@ -263,7 +263,10 @@ def test_pre_enqueue_is_timed(metrics, clock) -> None:
 def test_hints_are_timed(metrics, clock, answer, label) -> None:
     slow = Slow(clock)
     try:
-        assert metrics.ask_hint(lambda *_: slow.method(answer), "Slow", make_pod(), NODE_ADD, None, None) is answer
+        assert (
+            metrics.ask_hint(lambda *_: slow.method(answer), "Slow", QueuedPod(make_pod(), 0.0), NODE_ADD, None, None)
+            is answer
+        )
     except OSError:
         assert label == "Error"
     assert sums(metrics.hints) == {("Slow", "NodeAdd", label): 1}
@@ -273,7 +276,7 @@ def test_plugins_are_called_when_not_sampled(clock) -> None:
     metrics = Metrics(clock, sampled=1e-9, rng=random.Random(1))
     assert next(metrics.stopwatches) is None
     assert metrics.pre_enqueue_caller(make_pod()) is call
-    assert metrics.ask_hint(lambda *_: Hint.SKIP, "Slow", make_pod(), NODE_ADD, None, None) is Hint.SKIP
+    assert metrics.ask_hint(lambda *_: Hint.SKIP, "Slow", QueuedPod(make_pod(), 0.0), NODE_ADD, None, None) is Hint.SKIP
     metrics.fold()
     assert not metrics.plugins
     assert not metrics.hints

@@ -47,7 +47,7 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
     metrics.evicted(0.0, success=True)
     metrics.handled("NodeAdd", 0.0)
     event = type("Event", (), {"label": "NodeAdd"})
-    metrics.ask_hint(lambda *_: Hint.QUEUE, "NodeAffinity", pod, event, None, None)
+    metrics.ask_hint(lambda *_: Hint.QUEUE, "NodeAffinity", queued, event, None, None)
     metrics.requests.requested("GET", "host:1", "200", 0.1, 0, 10)
     metrics.requests.waited("GET", "host:1", 0.1)
     metrics.leading["bayplan"] = lambda: True

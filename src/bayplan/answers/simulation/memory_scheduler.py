@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from bayplan.answers.simulation.lasting_rejections import LastingRejections
 from bayplan.answers.simulation.ports import MemoryPorts
 from bayplan.answers.simulation.waiting_pods import SimulatedWait
 from bayplan.answers.simulation.world import World
@@ -16,6 +17,7 @@ from bayplan.core.executor.intake import Intake
 from bayplan.core.executor.runtime import Runtime
 from bayplan.core.framework.waiting_pods import PodsInPermit
 from bayplan.core.queue import RetryTimes, SchedulingQueue
+from bayplan.core.queue.hints import ask_hint
 
 
 class MemoryScheduler:
@@ -30,6 +32,7 @@ class MemoryScheduler:
             world.state.nominations,
             times=times,
             own=world.own_volumes,
+            ask_hint=LastingRejections(world).ask if times.keeps_order else ask_hint,
             failures=world.failures,
         )
         runtime = Runtime(

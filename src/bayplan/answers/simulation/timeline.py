@@ -83,6 +83,9 @@ class TimelineObserver:
     def node_removed(self, name: str) -> None:
         """A node was removed."""
 
+    def idle(self) -> None:
+        """Nothing is left to do at this time: time passes."""
+
 
 class Timeline(AttemptOutcomes):
     """A world to which things happen from `begin` on. The world is the timeline's: nothing that happens is undone.
@@ -112,6 +115,7 @@ class Timeline(AttemptOutcomes):
         self._observers = observers
         self._of_ready = [each for each in observers if type(each).ready is not TimelineObserver.ready]
         """The observers that want to know when pods have started."""
+        self._of_idle = [each for each in observers if type(each).idle is not TimelineObserver.idle]
         self._seed = seed
         self._agenda = Agenda()
         self._stopped = False
@@ -202,6 +206,8 @@ class Timeline(AttemptOutcomes):
 
     def _pass_time(self, next_happening: float, until: float) -> bool:
         """Let time pass until something can be done. Returns False if that is after the end, or never."""
+        for observer in self._of_idle:
+            observer.idle()
         wakeup = self._queue.next_wakeup(self.now)
         timeout = self._scheduler.waits.first_timeout()
         then = min(next_happening, timeout, math.inf if wakeup is None else wakeup)

@@ -130,7 +130,10 @@ class PodsByGroup:
                 del self._permitted[key]
 
     def _changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
-        old_key, new_key = (self._key_of(pod) if pod is not None else None for pod in (old, new))
+        old_key = None if old is None else self._key_of(old)
+        new_key = None if new is None else self._key_of(new)
+        if old_key is None and new_key is None:
+            return
         replaced = old is not None and (new is None or new_key != old_key or new.uid != old.uid)
         if old is not None and old_key is not None and replaced:
             self.forget(old_key, old.uid)

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from bayplan.core.cluster.columns import Int64, Rows
 from bayplan.core.cluster.nodes import Nodes
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.events import ClusterEvent
 from bayplan.core.framework.interface import CycleState
 from bayplan.core.framework.verdicts import Diagnosis
 
@@ -44,6 +45,25 @@ class RejectsAgain(Protocol):
 
         Random numbers are drawn as `post_filter` would, so that all that follows is the same.
         """
+
+
+@runtime_checkable
+class HelpedOnNode(Protocol):
+    """Says on which node an event may change the plugin's verdict, where its hint requeues pods.
+
+    What the plugin's `pre_filter` stores, and then its verdict on a node, depends on the pod, that node and its pods.
+    """
+
+    def helped_on(self, event: ClusterEvent, old: Any, new: Any) -> str | None:
+        """Return the only node on which an event may let the plugin accept a pod; None if there may be others."""
+
+
+@runtime_checkable
+class MakesRoom(Protocol):
+    """Says whether PostFilter could make room for a pod."""
+
+    def may_make_room(self, pod: PodInfo) -> bool:
+        """Return whether `post_filter` may help the pod now, whatever the verdicts of the filters are."""
 
 
 @runtime_checkable

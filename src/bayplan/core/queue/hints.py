@@ -102,13 +102,15 @@ class Requeue(Enum):
 _ALWAYS: Sequence[HintFunction | None] = (None,)
 
 
-AskHint = Callable[[HintFunction, str, PodInfo, ClusterEvent, Any, Any], object]
-"""`(hint, plugin, pod, event, old, new)` -> the hint's return value. Propagates the hint's exceptions."""
+AskHint = Callable[[HintFunction, str, QueuedPod, ClusterEvent, Any, Any], object]
+"""`(hint, plugin, queued, event, old, new)` -> the hint's return value. Propagates the hint's exceptions."""
 
 
-def ask_hint(hint: HintFunction, _plugin: str, pod: PodInfo, _event: ClusterEvent, old: object, new: object) -> object:
+def ask_hint(
+    hint: HintFunction, _plugin: str, queued: QueuedPod, _event: ClusterEvent, old: object, new: object
+) -> object:
     """Call a hint. This is the default of `AskHint`."""
-    return hint(pod, old, new)
+    return hint(queued.pod, old, new)
 
 
 class Hints:
@@ -201,8 +203,9 @@ class Hints:
             for plugin in plugins:
                 rejector = (queued.pod.scheduler_name, plugin)
                 hints = matching.get(rejector, () if rejector in self._registered else _ALWAYS)
-                if any(hint is None or self._queues(hint, plugin, queued.pod, event, old, new) for hint in hints):
-                    return answer
+                for hint in hints:
+                    if hint is None or self._queues(hint, plugin, queued, event, old, new):
+                        return answer
         return Requeue.SKIP
 
     def ask_all(self, queued: QueuedPod, events: Iterable[Happened]) -> Requeue:
@@ -229,11 +232,11 @@ class Hints:
         return matching
 
     def _queues(
-        self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object
+        self, hint: HintFunction, plugin: str, queued: QueuedPod, event: ClusterEvent, old: object, new: object
     ) -> bool:
         """Call a hint, and return whether it requeues the pod. It does if it fails, so that the pod is not stuck."""
         try:
-            answer = self._ask_hint(hint, plugin, pod, event, old, new)
+            answer = self._ask_hint(hint, plugin, queued, event, old, new)
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
             failure = PluginError.of(plugin, f"the hint for {event.label}", error)
         else:
@@ -241,7 +244,7 @@ class Hints:
                 return answer is Hint.QUEUE
             problem = f"returned {shown(answer)}, expected Hint.QUEUE or Hint.SKIP"
             failure = PluginError(plugin, f"the hint for {event.label}", problem)
-        failure.record(self._failures, f"pod {about_pod(pod)}")
+        failure.record(self._failures, f"pod {about_pod(queued.pod)}")
         return True
 
 

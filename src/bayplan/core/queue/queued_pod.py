@@ -242,7 +242,7 @@ class QueuedGroup:
         if self.failed:
             self.consecutive_errors += 1
         else:
-            self.unschedulable_count += 1
+            self.unschedulable_count = 1 if keeps_order else self.unschedulable_count + 1
             self.consecutive_errors = 0
         self.backoff_expiration = None
         if self.failed or not keeps_order:

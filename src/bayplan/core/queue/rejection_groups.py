@@ -9,20 +9,24 @@ cost an event as much as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
-from bayplan.core.framework.events import Topics
+from bayplan.core.framework.events import ClusterEvent, Topics
 from bayplan.core.queue.attempt_order import AttemptOrder
 from bayplan.core.queue.backoff import AttemptBackoff
+from bayplan.core.queue.in_flight import Happened
 from bayplan.core.queue.messages import Messages
 from bayplan.core.queue.queued_pod import QueuedPod
 from bayplan.core.queue.topic_index import TopicIndex
 from bayplan.core.queue.unschedulable import UnschedulablePods
+
+RejectedAgain = Callable[[QueuedPod, Sequence[Happened] | None], bool]
+"""`(pod, events since its rejection)` -> whether the pod would certainly be rejected as before."""
 
 
 class _State(Enum):
@@ -52,7 +56,8 @@ class _Group:
 
     `leader`: the one that is indexed, or requeued; None while the group is leaderless. `rejected_at`: when the last
     attempt ended that counted for all of them, or else the first one. `order`: those that are unschedulable. `cause`:
-    the last event that requeued a leader. `messages`: of all that are unschedulable.
+    the last event that requeued a leader. `messages`: of all that are unschedulable. `since`: the position of that
+    event among those that happened; None if it isn't known.
     """
 
     leader: QueuedPod | None
@@ -61,6 +66,7 @@ class _Group:
     state: _State = _State.WAITING
     cause: str = ""
     messages: Messages = field(default_factory=Messages)
+    since: int | None = None
 
 
 class RejectionGroups:
@@ -88,6 +94,8 @@ class RejectionGroups:
         self._numbers = count()
         self.keeps_order = False
         """Whether pods keep the ranks of their first rejections."""
+        self._happened: list[Happened] = []
+        """The events since the first of the leaders that are requeued now was, where pods keep their ranks."""
         self._owners = TopicIndex()
         """The unschedulable pods of groups by their own topics."""
         self._groups: dict[Hashable, _Group] = {}
@@ -118,6 +126,7 @@ class RejectionGroups:
             group.messages.set_latest(queued.message)
         if group.leader is queued and group.state is _State.REQUEUED:
             del self._requeued[queued.uid]
+            self._forget()
             group.rejected_at = queued.queued_at
             group.order.rejected(queued)
             if group.messages.set_latest(queued.message):
@@ -153,16 +162,30 @@ class RejectionGroups:
             for queued in self._owners.having(self._own.of_event(old, new) or ()).values():
                 self.separate(queued)
 
-    def requeued(self, queued: QueuedPod, cause: str, now: float) -> QueuedPod:
-        """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group."""
+    def requeued(self, queued: QueuedPod, cause: str, now: float, *, recorded: bool = False) -> QueuedPod:
+        """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group.
+
+        `recorded`: whether the event is recorded next.
+        """
         key = _key(queued)
         group = self._groups.get(key)
         if group is None or group.leader is None:
             return queued
         self._unschedulable.hide(group.leader)
         group.cause = cause
+        group.since = len(self._happened) if recorded else None
         group.order.begin(now)
         return self._requeue_first(key, group, now)
+
+    def record(self, event: ClusterEvent, old: object, new: object) -> None:
+        """Record an event for the leaders that are requeued, and those that follow them."""
+        if self._requeued or self._leaderless:
+            self._happened.append(Happened(event, old, new))
+
+    def happened(self, leader: QueuedPod) -> Sequence[Happened] | None:
+        """Return the events since one requeued the group of a leader; None if that is unknown."""
+        key = self._requeued.get(leader.uid)
+        return None if key is None else self._since_requeued(self._groups[key])
 
     def leads(self, queued: QueuedPod) -> bool:
         """Return whether a pod that was attempted is the leader of the group that it belongs to now."""
@@ -193,15 +216,20 @@ class RejectionGroups:
         self.left(pod.uid)
         self.separate_owners(None, pod)
 
-    def successors(self, now: float) -> Iterator[tuple[QueuedPod, str]]:
+    def successors(self, now: float, rejected_again: RejectedAgain) -> Iterator[tuple[QueuedPod, str]]:
         """Yield the next pod of each group whose requeued leader has left it, to requeue it for the same event."""
         while self._leaderless:
             key, _ = self._leaderless.popitem()
             group = self._groups[key]
             if not len(group.order):
                 self._drop(key)
+                self._forget()
                 continue
-            yield self._requeue_first(key, group, now), group.cause
+            if rejected_again(group.order.any(), self._since_requeued(group)):
+                self._lead(group)
+                self._forget()
+            else:
+                yield self._requeue_first(key, group, now), group.cause
 
     def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
         """Let the first pod lead, and return it: the caller requeues it."""
@@ -209,6 +237,14 @@ class RejectionGroups:
         group.state = _State.REQUEUED
         self._requeued[leader.uid] = key
         return leader
+
+    def _since_requeued(self, group: _Group) -> Sequence[Happened] | None:
+        return None if group.since is None else self._happened[group.since :]
+
+    def _forget(self) -> None:
+        """Forget the events that no leader needs."""
+        if not self._requeued and not self._leaderless:
+            self._happened.clear()
 
     def _without(self, queued: QueuedPod, group: _Group) -> None:
         """Remove an unschedulable pod from its group. The caller has hidden it, if it was the one that is indexed."""

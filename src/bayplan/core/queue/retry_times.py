@@ -11,8 +11,9 @@ class RetryTimes:
 
     `initial_backoff` and `max_backoff`: how long it waits after an event that helps (see `AttemptBackoff`).
     `unschedulable_timeout`: after how long it is attempted without an event. `keeps_order`: whether it keeps its place
-    in the order, without a further backoff, and only events requeue it: as if every pod that waits were tried again
-    each time, while one of those that are alike is.
+    in the order, with the backoff of its first rejection alone, and only events requeue it: as if every pod that waits
+    were tried again each time, while one of those that are alike is. A further rejection then changes nothing, so a pod
+    is not attempted if hints say by its turn that no event helps it any more.
     """
 
     initial_backoff: float = 1.0

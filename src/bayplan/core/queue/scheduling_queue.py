@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from bayplan.core.cluster.nominations import Nominations
@@ -17,8 +17,9 @@ from bayplan.core.framework.calling import Caller, call
 from bayplan.core.framework.events import NO_TOPICS, ClusterEvent, Topics
 from bayplan.core.queue.backoff import AttemptBackoff
 from bayplan.core.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
+from bayplan.core.queue.in_flight import Happened
 from bayplan.core.queue.places import ATTEMPT_FAILED, Places
-from bayplan.core.queue.queued_pod import PendingCounts, Place, QueuedGroup, QueuedPod
+from bayplan.core.queue.queued_pod import Entry, PendingCounts, Place, QueuedGroup, QueuedPod
 from bayplan.core.queue.retry_times import RetryTimes
 from bayplan.foundations.failures import Failures
 
@@ -147,10 +148,14 @@ class SchedulingQueue(Places):
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    entry = self.groups.requeued(queued, event.label, now) if queued.group is None else queued.group
+                    entry: Entry | None = queued.group
+                    if entry is None:
+                        entry = self.groups.requeued(queued, event.label, now, recorded=self._keeps_order)
                     moved += self._requeue(entry, requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
+        if self._keeps_order:
+            self.groups.record(event, old, new)
         return moved
 
     # Operations of the scheduler
@@ -162,12 +167,9 @@ class SchedulingQueue(Places):
         of the group: the attempt is about the pods of it that the caller takes.
         """
         self.flush(now)
-        entry = self._active.pop()
+        entry = self._next(now)
         if entry is None:
-            entry = self._backoff.pop_early()
-            if entry is None:
-                return None
-            self.incoming[Place.ACTIVE, POPPED_FROM_BACKOFF] += 1
+            return None
         if isinstance(entry, QueuedGroup):
             entry.begin()
             queued = entry.first()
@@ -177,6 +179,21 @@ class SchedulingQueue(Places):
         del self._waiting[queued.uid]
         self._start(queued, now)
         return queued
+
+    def _next(self, now: float) -> Entry | None:
+        """Remove and return the next entry, but for leaders that no event helps any more."""
+        while (entry := self._active.pop()) is not None:
+            if isinstance(entry, QueuedGroup) or not self._rejected_again(entry, self.groups.happened(entry)):
+                return entry
+            self._enter(entry, Place.UNSCHEDULABLE, None, now)
+        entry = self._backoff.pop_early()
+        if entry is not None:
+            self.incoming[Place.ACTIVE, POPPED_FROM_BACKOFF] += 1
+        return entry
+
+    def _rejected_again(self, queued: QueuedPod, events: Sequence[Happened] | None) -> bool:
+        """Whether hints say by now that none of the events since the last rejection helps; False if none are known."""
+        return events is not None and self._hints.ask_all(queued, events) is Requeue.SKIP
 
     def comes_before(self, queued: QueuedPod) -> bool:
         """Return whether a pod is active whose turn comes before that of this one."""
@@ -246,7 +263,7 @@ class SchedulingQueue(Places):
             self._decided(queued, now)
             return None
         if queued.rejected:
-            queued.unschedulable_count += 1
+            queued.unschedulable_count = 1 if self._keeps_order else queued.unschedulable_count + 1
             queued.consecutive_errors = 0
         else:
             queued.consecutive_errors += 1
@@ -291,6 +308,7 @@ class SchedulingQueue(Places):
         activated = 0
         for pod in pods:
             queued = self._waiting.get(pod.uid)
+            self.groups.record(changes.FORCE_ACTIVATE, None, pod)
             if queued is not None and queued.place not in {Place.ACTIVE, Place.PENDING}:
                 activated += self._to_active(queued.group or queued, changes.FORCE_ACTIVATE.label, now)
             elif pod.uid in self._in_flight:
@@ -302,7 +320,7 @@ class SchedulingQueue(Places):
         for entry in self._backoff.pop_completed(now):
             entry.place = None
             self._enter(entry, Place.ACTIVE, BACKOFF_COMPLETE, now)
-        for queued, cause in self.groups.successors(now):
+        for queued, cause in self.groups.successors(now, self._rejected_again):
             queued.was_flushed = cause == changes.UNSCHEDULABLE_TIMEOUT.label
             self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False

@@ -149,8 +149,12 @@ class Starts(TimelineObserver):
     found: dict[str, Start] = field(default_factory=dict)
     timeline: Timeline | None = None
     _refused: dict[str, int] = field(default_factory=dict)
-    """By origin: how many pods were gone at the last attempt that failed."""
+    """By uid: how many pods were gone at the last attempt that failed."""
+    _preempting: set[str] = field(default_factory=set)
+    """The pods whose last attempt has let others be evicted."""
     _gone: int = 0
+    _tried: int = 0
+    """How many pods were gone when nothing was left to try: for a pod that waits then, their room isn't enough."""
     _gone_from: dict[str, list[tuple[int, PodInfo]]] = field(default_factory=lambda: defaultdict(list))
     """By node: the pods that are gone from it, each with its number among all."""
     _latest: PodInfo | None = None
@@ -163,6 +167,12 @@ class Starts(TimelineObserver):
         for refusal in plan.refused:
             if refusal.pod.uid in self.asked:
                 self._refused[refusal.pod.uid] = self._gone
+                self._preempting.discard(refusal.pod.uid)
+        self._preempting.update(preemption.pod.uid for preemption in plan.preemptions)
+
+    def idle(self) -> None:
+        """Note that all pods were tried that may fit."""
+        self._tried = self._gone
 
     def gone(self, pod: PodInfo, life: PodLifetime) -> None:
         """Note whose room is free."""
@@ -183,6 +193,8 @@ class Starts(TimelineObserver):
     def _waited_for(self, pod: PodInfo, life: PodLifetime) -> Iterator[str]:
         """Yield the last pods that left the node, until their room is enough. If none did, the last one anywhere."""
         since = self._refused[pod.uid]
+        if pod.uid not in self._preempting:  # a pod is not tried while its victims terminate
+            since = max(since, self._tried)
         left = {"pods": 1, **pod.requested}
         recent = [gone for number, gone in self._gone_from[life.node] if number > since]
         for gone in reversed(recent):

@@ -30,7 +30,7 @@ from bayplan.core.queue import RetryTimes
 _RUNS = (39, 19, 9)
 """How often a forecast runs. With these numbers, four of five true starts are between p10 and p90."""
 _FEW = 5
-_WORK = 60_000
+_WORK = 40_000
 """The attempts of the scheduler in all runs, as far as the number of runs depends on them."""
 
 

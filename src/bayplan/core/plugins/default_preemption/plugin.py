@@ -124,16 +124,22 @@ class DefaultPreemption(Plugin):
         verdicts = diagnosis.verdicts
         if verdicts is None or diagnosis.absent is not None or pod.nominated_node_name:
             return False
-        if self._has_groups or self.victim_policy(pod) is not None:
+        if self.may_make_room(pod):
             return False
         if pod.spec.preemptionPolicy == "Never":
             return True
-        if np.count_nonzero(self._handle.nodes.table.lowest_priority < pod.priority):
-            return False
         number = sum(number for status, number in verdicts.counts() if status.code is Code.UNSCHEDULABLE)
         if number:
             rng.randrange(number)
         return True
+
+    def may_make_room(self, pod: PodInfo) -> bool:
+        """Whether a node has a pod that might be evicted."""
+        if self._has_groups or self.victim_policy(pod) is not None:
+            return True
+        if pod.spec.preemptionPolicy == "Never":
+            return False
+        return bool(np.count_nonzero(self._handle.nodes.table.lowest_priority < pod.priority))
 
     def explain_post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf

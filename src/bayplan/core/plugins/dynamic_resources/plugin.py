@@ -253,8 +253,12 @@ class DynamicResources(OnlyPlaces):
         return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
 
     def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
-        """Whether the pod wants no devices: it has no claims, and no device class provides what it requests."""
-        return not has_claims(pod) and not self._backs_any(pod)
+        """Whether the pod wants no devices."""
+        return not self.may_make_room(pod)
+
+    def may_make_room(self, pod: PodInfo) -> bool:
+        """Whether the pod wants devices: it has claims, or a device class provides what it requests."""
+        return has_claims(pod) or self._backs_any(pod)
 
     def explain_post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf

@@ -183,6 +183,10 @@ class NodeResourcesFit(Plugin):
             yield EventHint(more, self.after_node_change)
         yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
 
+    def helped_on(self, event: ClusterEvent, old: Any, new: Any) -> str | None:
+        """The node of a deleted pod."""
+        return old.node_name or None if event.resource == POD and new is None else None
+
     def for_resizes(self) -> ResizeFit:
         """Compare the room of a pod's own node with what its resize adds."""
         return ResizeFit(self, self._nominations)

@@ -216,14 +216,14 @@ class Metrics:
         return times.call
 
     def ask_hint(
-        self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object, /
+        self, hint: HintFunction, plugin: str, queued: QueuedPod, event: ClusterEvent, old: object, new: object, /
     ) -> object:
         """Call a hint, and time it if it is sampled."""
         if not next(self._due):
-            return hint(pod, old, new)
+            return hint(queued.pod, old, new)
         began, label = self.now(), "Error"
         try:
-            answer: object = hint(pod, old, new)
+            answer: object = hint(queued.pod, old, new)
             if isinstance(answer, Hint):
                 label = answer.value
             return answer
