@@ -21,13 +21,15 @@ from bayplan.core.queue import QueuedPod
 
 
 class LastingRejections:
-    """Asks the hints of a world's plugins. `ask` is an `AskHint`."""
+    """Asks the hints of a world's plugins. `ask` is an `AskHint`: asked again about an event, it judges by the state now.
+
+    No event tells that room is free which was kept for a nominated pod. So it begins after the first event without such
+    room, which lets all pods be attempted once more.
+    """
 
     def __init__(self, world: World) -> None:
         self._state = world.state
         self._profiles = {name: _Rejecting(profile) for name, profile in world.profiles.items()}
-        self._cache_key = object()
-        """Of what a plugin's PreFilter stores, in the caches of pods."""
         self._version = world.state.nominations.version
         self._first: object = None
         """What the first event after the last change of nominations was about."""
@@ -48,19 +50,17 @@ class LastingRejections:
         position = None if node is None else nodes.position(node)
         if position is None or self._rests_on_nominations(old):
             return False
-        cycle = pod.cache.get(self._cache_key)
+        cycle = pod.cache.get(key := (__name__, plugin))
         if cycle is None:
-            cycle = pod.cache[self._cache_key] = CycleState()
+            cycle = CycleState()
             plugin.pre_filter(cycle, pod, nodes)
+            pod.cache[key] = cycle
         if plugin.filter(cycle, pod, nodes.info(position)) is None:
             return False
         return profile.making_room is not None and not any(each.may_make_room(pod) for each in profile.making_room)
 
     def _rests_on_nominations(self, old: object) -> bool:
-        """Whether pods may have been rejected because room was kept for a nominated one. No event says that it is free.
-
-        The first event without such room lets all be attempted once more.
-        """
+        """Whether pods may have been rejected because room was kept for a nominated one."""
         nominations = self._state.nominations
         if nominations.nodes or nominations.version != self._version:
             self._version, self._first = nominations.version, old

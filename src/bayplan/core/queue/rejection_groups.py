@@ -173,13 +173,13 @@ class RejectionGroups:
             return queued
         self._unschedulable.hide(group.leader)
         group.cause = cause
-        group.since = len(self._happened) if recorded else None
+        group.since = len(self._happened) if recorded and self.keeps_order else None
         group.order.begin(now)
         return self._requeue_first(key, group, now)
 
     def record(self, event: ClusterEvent, old: object, new: object) -> None:
-        """Record an event for the leaders that are requeued, and those that follow them."""
-        if self._requeued or self._leaderless:
+        """Record an event for the leaders that are requeued, and those that follow them, if pods keep their ranks."""
+        if self.keeps_order and (self._requeued or self._leaderless):
             self._happened.append(Happened(event, old, new))
 
     def happened(self, leader: QueuedPod) -> Sequence[Happened] | None:

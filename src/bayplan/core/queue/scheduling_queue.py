@@ -150,12 +150,11 @@ class SchedulingQueue(Places):
                 if requeue is not Requeue.SKIP:
                     entry: Entry | None = queued.group
                     if entry is None:
-                        entry = self.groups.requeued(queued, event.label, now, recorded=self._keeps_order)
+                        entry = self.groups.requeued(queued, event.label, now, recorded=True)
                     moved += self._requeue(entry, requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
-        if self._keeps_order:
-            self.groups.record(event, old, new)
+        self.groups.record(event, old, new)
         return moved
 
     # Operations of the scheduler
