@@ -20,13 +20,15 @@ BEFORE = "## Run it on a cluster"
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
 @pytest.mark.timeout(700)
 def test_the_first_commands_of_the_readme(tmp_path):
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for folder in ("deploy", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     printed = in_a_shell(sh_blocks(README.partition(BEFORE)[0].partition(AFTER_MAKE)[2]), tmp_path)
     assert "Insufficient cpu: lacks 2" in printed
     assert re.search(r"default/urgent  preempts  node-\d  +default/api-\w+-\w+\n", printed)
     assert re.search(r"it evicted pods default/batch-\S+ default/batch-\S+ from node (node-\d) .*\n", printed)
     assert re.search(r"pod default/urgent: it was placed on node node-\d\n", printed)
     assert "what would help (each was tried)" in printed
+    assert "provisioningrequest.autoscaling.x-k8s.io/train condition met" in printed
     assert "pod/tiered condition met" in printed
     assert 'deployment "nginx" successfully rolled out' in printed
     lines = {line.rstrip() for line in printed.splitlines()}
