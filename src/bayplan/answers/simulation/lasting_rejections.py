@@ -21,7 +21,7 @@ from bayplan.core.queue import QueuedPod
 
 
 class LastingRejections:
-    """Asks the hints of a world's plugins. `ask` is an `AskHint`: asked again about an event, it judges by the state now.
+    """Asks the hints of a world's plugins. `ask` is an `AskHint`; asked again, it judges by the new state.
 
     No event tells that room is free which was kept for a nominated pod. So it begins after the first event without such
     room, which lets all pods be attempted once more.
