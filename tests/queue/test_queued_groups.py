@@ -323,15 +323,16 @@ class GroupMachine(RuleBasedStateMachine):
         self.unit = {}
         self.binding = {}
 
-    def _make(self, name, gated):
+    def _make(self, name, gated, moved):
         self.version += 1
-        if int(name[1:]) % 3 == 2:
+        group = (int(name[1:]) + moved) % 3
+        if group == 2:
             return make_pod(name, labels={"gate": "Gate"} if gated else {}, version=str(self.version))
-        return member(name, f"g{int(name[1:]) % 3}", gated=gated, version=str(self.version))
+        return member(name, f"g{group}", gated=gated, version=str(self.version))
 
-    @rule(name=st.sampled_from(NAMES), gated=st.booleans())
-    def put(self, name, gated):
-        old, new = self.pods.get(name), self._make(name, gated)
+    @rule(name=st.sampled_from(NAMES), gated=st.booleans(), moved=st.sampled_from([0, 0, 1, 2]))
+    def put(self, name, gated, moved):
+        old, new = self.pods.get(name), self._make(name, gated, moved)
         self.pods[name] = new
         if old is None and name not in {**self.unit, **self.binding}:
             self.queue.add(new, self.now)
@@ -405,6 +406,7 @@ class GroupMachine(RuleBasedStateMachine):
     def the_pods_of_a_group_are_in_one_place(self):
         for queued in self.queue.waiting():
             group = queued.group
+            assert group_of(queued.pod) == (group and group.key)
             if group is None:
                 continue
             assert group.members[queued.uid] is queued

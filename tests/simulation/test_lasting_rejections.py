@@ -19,8 +19,7 @@ from bayplan.core.versions import gates_of, with_gangs
 from bayplan.testing import make_node, make_pod
 
 FIRST = 500
-STORIES = (1454, *range(FIRST, FIRST + int(os.environ.get("BAYPLAN_STORIES", "60"))))
-"""In 1454, pods are rejected while room is kept for nominated ones."""
+STORIES = range(FIRST, FIRST + int(os.environ.get("BAYPLAN_STORIES", "60")))
 BEHAVIOUR = Behaviour(
     startup=Startup(0.0), termination=Termination(3.0), attempt_seconds=0.0, retries=RetryTimes(keeps_order=True)
 )
@@ -67,6 +66,8 @@ def random_pod(rng, name, priorities):
         spec["schedulingGates"] = [{"name": "later"}]
     cpu = str(rng.choice((1, 1, 2, 2, 3, 4)))
     memory = rng.choice((None, None, "1Gi", "2Gi"))
+    if memory and rng.random() < 0.2:
+        cpu = None
     labels, priority = {"app": app}, rng.choice(priorities)
     return make_pod(name, cpu=cpu, memory=memory, labels=labels, priority=priority, spec=spec, **more)
 
@@ -74,7 +75,7 @@ def random_pod(rng, name, priorities):
 def changed(rng, pod):
     """A pod with what the API server lets clients change: other labels and requests, and no gates any more."""
     spec = {**json.loads(pod.raw)["spec"], "schedulingGates": []}
-    spec["containers"][0]["resources"]["requests"]["cpu"] = str(rng.choice((1, 2, 3)))
+    spec["containers"][0]["resources"] = {"requests": {"cpu": str(rng.choice((1, 2, 3)))}}
     return make_pod(pod.name, labels={"app": rng.choice("ab")}, spec=spec)
 
 
@@ -152,7 +153,6 @@ def test_what_is_left_out_changes_nothing(monkeypatch):
     for seed, (found, attempts) in told.items():
         expected, all_attempts = tell(seed, ("1.36", "1.37")[seed % 2])
         assert found == expected, f"story {seed}"
-        assert attempts <= all_attempts, f"story {seed}"
         fewer += all_attempts - attempts
     assert fewer > len(STORIES)
 
@@ -182,3 +182,28 @@ def test_a_pod_is_attempted_again_if_another_node_may_accept_it_now():
     nodes = [make_node("small", cpu="1"), make_node("large", cpu="4")]
     _, diary = timeline_of(story, nodes=nodes, behaviour=BEHAVIOUR)
     assert diary.of("bound") == ["5.000 bound waiting large"]
+
+
+def test_a_pod_is_attempted_again_once_room_is_free_that_was_kept_for_another():
+    """`first` preempts `victim`, but goes to `new`, as `small` is tainted by then.
+
+    No event tells that `small` has room: `waiting` finds it once any pod ends.
+    """
+    patient = {"tolerations": [{"key": "full", "operator": "Exists"}], "preemptionPolicy": "Never"}
+    story = [
+        NodeComes(0.0, make_node("small", cpu="4", memory="4Gi", pods=1)),
+        NodeComes(0.0, make_node("full", cpu="2", memory="1Gi")),
+        PodArrives(0.0, make_pod("victim", cpu="4", node="small", priority=1)),
+        PodArrives(0.0, make_pod("other", cpu="1", node="full", priority=9), 10.0),
+        PodArrives(1.0, make_pod("waiting", memory="2Gi", spec=patient, priority=5)),
+        PodArrives(2.0, make_pod("first", cpu="4", priority=5)),
+        NodeComes(5.0, make_node("small", cpu="4", memory="4Gi", pods=1, taints=["full:NoSchedule"])),
+        NodeComes(5.0, make_node("new", cpu="4", memory="1Gi", pods=1)),
+    ]
+    _, diary = timeline_of(story, until=20.0, behaviour=BEHAVIOUR)
+    assert diary.of("bound", "gone") == [
+        "5.000 gone victim small",
+        "5.000 bound first new",
+        "10.000 gone other full",
+        "10.000 bound waiting small",
+    ]

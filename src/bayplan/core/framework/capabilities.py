@@ -37,7 +37,10 @@ class ReplicaScores(Protocol):
 
 @runtime_checkable
 class RejectsAgain(Protocol):
-    """Says whether PostFilter would reject a pod as it rejected an equal one, so that it isn't called again."""
+    """Says whether PostFilter would reject a pod, so that it isn't called."""
+
+    def may_make_room(self, pod: PodInfo) -> bool:
+        """Return whether `post_filter` may help the pod now, whatever the verdicts of the filters are."""
 
     def rejects_again(self, pod: PodInfo, diagnosis: Diagnosis, rng: random.Random) -> bool:
         """Return whether `post_filter` would return what it did last with an equal pod and the same verdicts, which was
@@ -56,14 +59,6 @@ class HelpedOnNode(Protocol):
 
     def helped_on(self, event: ClusterEvent, old: Any, new: Any) -> str | None:
         """Return the only node on which an event may let the plugin accept a pod; None if there may be others."""
-
-
-@runtime_checkable
-class MakesRoom(Protocol):
-    """Says whether PostFilter could make room for a pod."""
-
-    def may_make_room(self, pod: PodInfo) -> bool:
-        """Return whether `post_filter` may help the pod now, whatever the verdicts of the filters are."""
 
 
 @runtime_checkable

@@ -30,6 +30,17 @@ Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
 
 
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """What pods have in common that are rejected in the same way while the state doesn't change.
+
+    `by_node`: whether each node rejects them, with no room kept for nominated pods, for what is on that node alone.
+    """
+
+    key: Hashable
+    by_node: bool = field(default=False, compare=False)
+
+
 @dataclass(eq=False)
 class PodRun:
     """Runs the plugins that choose a node for a pod. `start` it for each attempt.
@@ -99,8 +110,8 @@ class PodRun:
         """
         return None
 
-    def rejected_like(self, decision: Any) -> Hashable:
-        """Return a key of the pods that are rejected as this one is, while the state doesn't change; None if unknown.
+    def rejected_like(self, decision: Any) -> Alike | None:
+        """Return what the pods have in common that are rejected as this one is; None if that is unknown.
 
         `decision`: the rejection.
         """

@@ -26,9 +26,8 @@ _PROMISES: Mapping[type[Any], tuple[tuple[str, ...], tuple[str, ...]]] = {
     interface.EnqueueExtensions: (("events",), _REJECTING),
     interface.Explain: (("explain",), ("pre_enqueue", *_FILTERING)),
     interface.ExplainPostFilter: (("explain_post_filter",), ("post_filter",)),
-    capabilities.RejectsAgain: (("rejects_again",), ("post_filter",)),
+    capabilities.RejectsAgain: (("rejects_again", "may_make_room"), ("post_filter",)),
     capabilities.HelpedOnNode: (("helped_on",), ("events", *_FILTERING)),
-    capabilities.MakesRoom: (("may_make_room",), ("post_filter",)),
     capabilities.SampledPreemption: (("rows_to_try", "candidates_to_find"), ("post_filter",)),
     capabilities.ReplicaScores: (("replica_kinds", "count_replica"), _SCORING),
     # Of two forms of one method, the one that is overridden counts.

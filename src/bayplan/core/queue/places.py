@@ -228,6 +228,16 @@ class Places:
         member.place = None
         del self._waiting[member.uid]
 
+    def _changes_group(self, queued: QueuedPod, pod: PodInfo) -> bool:
+        """Whether a version of a pod is in another group than the one that it waits in, or was attempted with."""
+        key = None if queued.group is None else queued.group.key
+        return self._may_group and self._group_of(pod) != key
+
+    def _admit(self, queued: QueuedPod, cause: str, now: float) -> bool:
+        """Add a pod that is in no place: to its group, if it has one. Returns whether it isn't gated."""
+        key = self._group_of(queued.pod) if self._may_group else None
+        return self._to_active(queued, cause, now) if key is None else self._join(queued, key, cause, now)
+
     def _join(self, queued: QueuedPod, key: Hashable, cause: str, now: float) -> bool:
         """Add a pod to its group, which may be in any place. Returns whether it became active or entered backoff."""
         group = self._queued_groups.get(key)
@@ -304,6 +314,11 @@ class Places:
 
     def _return(self, queued: QueuedPod, now: float, *, refused: bool) -> None:
         """Let a pod whose attempt is over wait in its group. `refused`: whether it was rejected, or failed."""
+        if self._changes_group(queued, queued.pod):
+            self._decided(queued, now)
+            queued.group = None
+            self._admit(queued, ATTEMPT_FAILED, now)
+            return
         group = queued.group
         assert group is not None
         if queued.uid not in group.attempted and group.place is not Place.IN_FLIGHT:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Self
 
 from bayplan.core.cluster.pod_info import PodInfo
+from bayplan.core.framework.pod_run import Alike
 
 
 class Place(Enum):
@@ -92,8 +93,8 @@ class QueuedPod:
     """The plugins that rejected the pod in its last attempt, or that gate it."""
     pending_plugins: frozenset[str] = frozenset()
     """The plugins that rejected the pod with PENDING: they wait for a specific event."""
-    alike: Hashable = None
-    """Pods with equal keys are rejected in the same way as long as the cluster doesn't change; None if unknown."""
+    alike: Alike | None = None
+    """What the pods have in common that are rejected in the same way, as of the last attempt; None if unknown."""
     rank: tuple[float, int] | None = None
     """A time and a number: its place in the order of pods that are rejected for the same reasons (`AttemptOrder`)."""
     gating_plugin: str = ""

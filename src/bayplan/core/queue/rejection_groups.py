@@ -17,6 +17,7 @@ from typing import Any
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.events import ClusterEvent, Topics
+from bayplan.core.framework.pod_run import Alike
 from bayplan.core.queue.attempt_order import AttemptOrder
 from bayplan.core.queue.backoff import AttemptBackoff
 from bayplan.core.queue.in_flight import Happened
@@ -57,11 +58,12 @@ class _Group:
     `leader`: the one that is indexed, or requeued; None while the group is leaderless. `rejected_at`: when the last
     attempt ended that counted for all of them, or else the first one. `order`: those that are unschedulable. `cause`:
     the last event that requeued a leader. `messages`: of all that are unschedulable. `since`: the position of that
-    event among those that happened; None if it isn't known.
+    event among those that happened; None if it isn't known. `alike`: that of the last attempt.
     """
 
     leader: QueuedPod | None
     rejected_at: float
+    alike: Alike | None
     order: AttemptOrder
     state: _State = _State.WAITING
     cause: str = ""
@@ -122,12 +124,12 @@ class RejectionGroups:
             return
         if group is None:
             order = AttemptOrder(self._backoff, self._by_rank, self._numbers, keeps=self.keeps_order)
-            group = self._groups[key] = _Group(queued, queued.queued_at, order)
+            group = self._groups[key] = _Group(queued, queued.queued_at, queued.alike, order)
             group.messages.set_latest(queued.message)
         if group.leader is queued and group.state is _State.REQUEUED:
             del self._requeued[queued.uid]
             self._forget()
-            group.rejected_at = queued.queued_at
+            group.rejected_at, group.alike = queued.queued_at, queued.alike
             group.order.rejected(queued)
             if group.messages.set_latest(queued.message):
                 self._outdated[key] = None
@@ -225,7 +227,7 @@ class RejectionGroups:
                 self._drop(key)
                 self._forget()
                 continue
-            if rejected_again(group.order.any(), self._since_requeued(group)):
+            if rejected_again(_as_last(group, group.order.any()), self._since_requeued(group)):
                 self._lead(group)
                 self._forget()
             else:
@@ -233,7 +235,7 @@ class RejectionGroups:
 
     def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
         """Let the first pod lead, and return it: the caller requeues it."""
-        leader = group.leader = group.order.pop(now)
+        leader = group.leader = _as_last(group, group.order.pop(now))
         group.state = _State.REQUEUED
         self._requeued[leader.uid] = key
         return leader
@@ -265,8 +267,14 @@ class RejectionGroups:
 
     def _lead(self, group: _Group) -> None:
         """Let one of the pods lead, and wait for an event."""
-        group.leader, group.state = group.order.any(), _State.WAITING
+        group.leader, group.state = _as_last(group, group.order.any()), _State.WAITING
         self._unschedulable.show(group.leader, group.rejected_at)
+
+
+def _as_last(group: _Group, queued: QueuedPod) -> QueuedPod:
+    """Let a pod be rejected as the last of its group was: another attempt may have had another reason."""
+    queued.alike = group.alike
+    return queued
 
 
 def _key(queued: QueuedPod) -> Hashable:

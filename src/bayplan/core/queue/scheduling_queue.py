@@ -93,7 +93,8 @@ class SchedulingQueue(Places):
             self.remove(new.uid)
             return
         known = self.get(new.uid)
-        if known is None:
+        if known is None or (known.place is not Place.IN_FLIGHT and self._changes_group(known, new)):
+            self.remove(new.uid)
             self._add_new(new, changes.UNSCHEDULED_POD_UPDATE, now)
             return
         latest = self._in_flight.latest(new.uid) if known.place is Place.IN_FLIGHT else known.pod
@@ -271,7 +272,7 @@ class SchedulingQueue(Places):
         queued.backoff_expiration = None
         queued.was_flushed = False
         queued.place = None
-        if queued.group is not None:
+        if queued.group is not None or self._changes_group(queued, queued.pod):
             self._return(queued, now, refused=True)
             return queued.place
         if events is None or not queued.rejected:
@@ -294,7 +295,7 @@ class SchedulingQueue(Places):
         queued.place = None
         if deleted:
             self._decided(queued, now)
-        elif queued.group is None:
+        elif queued.group is None and not self._changes_group(queued, queued.pod):
             self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
         else:
             self._return(queued, now, refused=False)
@@ -392,9 +393,7 @@ class SchedulingQueue(Places):
     # Additions and updates
 
     def _add_new(self, pod: PodInfo, event: ClusterEvent, now: float) -> None:
-        queued = QueuedPod(pod, queued_at=now)
-        key = self._group_of(pod) if self._may_group else None
-        if self._to_active(queued, event.label, now) if key is None else self._join(queued, key, event.label, now):
+        if self._admit(QueuedPod(pod, queued_at=now), event.label, now):
             self.nominations.add(pod)
 
     def _update_in_flight(self, old: PodInfo, new: PodInfo) -> None:

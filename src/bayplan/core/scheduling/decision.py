@@ -9,7 +9,6 @@ comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 from bayplan.core.cluster.columns import Int64, Rows
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.interface import CycleState
+from bayplan.core.framework.pod_run import Alike
 from bayplan.core.framework.verdicts import Diagnosis
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
@@ -60,8 +60,7 @@ class Decision:
     node that PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first,
     chosen by the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where
     scoring was skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
-    `alike`: pods with equal values are rejected in the same way as long as the state is the same (UNSCHEDULABLE); None
-    if that is unknown.
+    `alike`: what the pods have in common that are rejected in the same way (UNSCHEDULABLE); None if that is unknown.
     """
 
     pod: PodInfo
@@ -76,7 +75,7 @@ class Decision:
     victims: tuple[PodInfo, ...] = ()
     preempted_by: str = ""
     failed_plugin: str = ""
-    alike: Hashable = None
+    alike: Alike | None = None
 
     @property
     def reason(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.gangs import Gang, GangOutcome
+from bayplan.core.framework.pod_run import Alike
 from bayplan.core.scheduling.decision import Outcome
 from bayplan.core.scheduling.fit import GangFit
 from bayplan.core.scheduling.plan import GangReport, Plan, Preemption, Refusal
@@ -55,7 +56,7 @@ class GangPlans:
             self._preempt(fit, plan, message)
         plugins = fit.blamed | self._blames if fit.explained else frozenset()
         nominated = None if keep_nominations else ""
-        alike = ("gang", self.gang.name) if self.gang.asked_as_one else None
+        alike = Alike(("gang", self.gang.name)) if self.gang.asked_as_one else None
         plan.refused += [
             Refusal(pod, message, plugins, nominated_node=nominated, alike=alike) for pod in self._others(plan)
         ]

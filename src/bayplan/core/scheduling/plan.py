@@ -6,12 +6,12 @@ A plan has a place for every pod of its unit: placed, refused, or left over. Vic
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bayplan.core.cluster.pod_info import PodInfo
 from bayplan.core.framework.gangs import Gang, GangOutcome
+from bayplan.core.framework.pod_run import Alike
 from bayplan.core.scheduling.decision import Decision, Outcome
 from bayplan.core.scheduling.fit import Shortfall
 from bayplan.core.scheduling.unit import Unit
@@ -58,7 +58,7 @@ class Refusal:
     nominated_node: str | None = None
     error: bool = False
     undone: bool = False
-    alike: Hashable = None
+    alike: Alike | None = None
 
     @classmethod
     def of(cls, decision: Decision) -> Refusal:

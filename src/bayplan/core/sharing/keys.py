@@ -135,8 +135,13 @@ class Keys:
             return True
         return any(value != () and reads_pods(each) for each, value in zip(self._resting, key.rests_on, strict=True))
 
-    def rest_of(self, key: PodKey, plugins: AbstractSet[str]) -> Values:
-        """Return what the results of some plugins rest on."""
+    def rest_of(self, key: PodKey, plugins: AbstractSet[str]) -> Values | None:
+        """Return what the verdicts of the plugins that rejected a pod rest on besides the pod and single nodes.
+
+        None if that is unknown.
+        """
+        if not plugins or not key.unshared.isdisjoint(plugins) or not self.filtering >= plugins:
+            return None
         pairs = zip(self._resting, key.rests_on, strict=True)
         return tuple([value for plugin, value in pairs if plugin.name in plugins])
 

@@ -25,11 +25,11 @@ from bayplan.core.framework.calling import Caller
 from bayplan.core.framework.capabilities import RejectsAgain
 from bayplan.core.framework.gangs import Gang
 from bayplan.core.framework.interface import CycleState, WhatIf
-from bayplan.core.framework.pod_run import PodRun, Record, new_cycle
+from bayplan.core.framework.pod_run import Alike, PodRun, Record, new_cycle
 from bayplan.core.framework.profile import Point, Profile, implements
 from bayplan.core.framework.runner import PreFilterOutcome, run_pre_filter
 from bayplan.core.framework.status import PluginError
-from bayplan.core.framework.verdicts import Verdicts
+from bayplan.core.framework.verdicts import Diagnosis, Verdicts
 from bayplan.core.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.core.sharing.keys import Keys, PodKey, post_filter_values
 from bayplan.core.sharing.rows import LastRejection, SharedRows, SplitProfile
@@ -65,15 +65,20 @@ class KeyedRun(PodRun):
         """Return what PostFilter is called with."""
         return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self.sharing, of=self.key)
 
-    def rejected_like(self, decision: Any) -> Hashable:
-        """Return a key of the pods that are rejected as this one is, while the state is the same; None if unknown."""
-        if self.state.nominations.node_of(self.pod.uid) is not None:
+    def rejected_like(self, decision: Any) -> Alike | None:
+        """Return what the pods have in common that are rejected as this one is; None if that is unknown."""
+        nominations = self.state.nominations
+        if nominations.node_of(self.pod.uid) is not None:
             return None
         try:
-            return self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
+            key = self.sharing.alike(self.key, self.profile, self.pod, rejected=True)
         except PluginError as error:
             self.record(error, self.pod)
             return None
+        if key is None:
+            return None
+        by_node = not nominations.nodes and self.sharing.fails_by_node(self.key, decision.diagnosis)
+        return Alike(key, by_node)
 
 
 @dataclass(eq=False)
@@ -119,11 +124,11 @@ class SharedRun(KeyedRun):
         except PluginError:  # the plain run fails or not, as it would without sharing
             return super().score(nodes)
 
-    def rejected_like(self, decision: Any) -> Hashable:
-        """Return a key of the pods that are rejected as this one is. The decision is kept for them."""
+    def rejected_like(self, decision: Any) -> Alike | None:
+        """Return what the pods have in common that are rejected as this one is. The decision is kept for them."""
         alike = super().rejected_like(decision)
         if alike is not None and not decision.diagnosis.post_filter_failed:
-            self.rows.rejection = LastRejection(decision, alike, self.state.version, _others(self.state))
+            self.rows.rejection = LastRejection(decision, alike.key, self.state.version, _others(self.state))
         return alike
 
     def rejected_again(self, rng: random.Random) -> Any:
@@ -246,9 +251,12 @@ class Sharing:
         None if that is unknown. Raises PluginError.
         """
         key = self._keys.of(pod, state.nodes, recurring=False)
-        if key is None or not plugins or not key.unshared.isdisjoint(plugins) or not self._keys.filtering >= plugins:
-            return None
-        return self._keys.rest_of(key, plugins)
+        return None if key is None else self._keys.rest_of(key, plugins)
+
+    def fails_by_node(self, key: PodKey, diagnosis: Diagnosis) -> bool:
+        """Return whether a rejection is known to depend on the pod and single nodes only."""
+        depends_on = self._keys.rest_of(key, diagnosis.unschedulable_plugins)
+        return depends_on is not None and all(value == () for value in depends_on)
 
     def rests_on_pods(self, key: PodKey) -> bool:
         """Return whether the verdict or the score of a node may rest on pods on other nodes."""
