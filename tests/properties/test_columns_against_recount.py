@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
@@ -156,6 +157,22 @@ class Columns(RuleBasedStateMachine):
         for key in ("zone", "rack"):
             domains = Domains.of(key, nodes)
             assert domains.everywhere == bool(domains.codes.all())
+            for some in (nodes, nodes.at(np.arange(len(nodes))[::2])):
+                assert self._named(key, domains, some) == self._by_domain(key, some)
+
+    def _named(self, key, domains, nodes):
+        """Domain -> the names of its nodes, in the order of their positions."""
+        values = self.state.table.labels(key).values
+        found = domains.positions(nodes)
+        return {values[code]: [nodes.name(int(each)) for each in positions] for code, positions in found.items()}
+
+    def _by_domain(self, key, nodes):
+        found = {}
+        for position in range(len(nodes)):
+            node = self.nodes.get(nodes.name(position))
+            if node is not None and nodes.live[position] and key in node.metadata.labels:
+                found.setdefault(node.metadata.labels[key], []).append(nodes.name(position))
+        return found
 
     def _summed(self, key, tally):
         sums = Domains.of(key, self.state.nodes).sum(tally).tolist()

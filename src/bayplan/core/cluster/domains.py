@@ -54,6 +54,15 @@ class Domains:
         """Return the domain of each selected node: intp, shape (len(nodes),)."""
         return self.codes[nodes.rows]
 
+    def positions(self, nodes: Nodes) -> dict[int, Rows]:
+        """Return the positions of the selected live nodes of each domain that has some, by code, ascending."""
+        codes = np.where(nodes.live, self.at(nodes), 0)
+        small = np.min_scalar_type(self.count)  # numbers of 16 bits are sorted in linear time
+        grouped: Rows = np.argsort(codes.astype(small), kind="stable")
+        counts = np.bincount(codes, minlength=self.count)
+        ends = counts.cumsum()
+        return {int(code): grouped[ends[code - 1] : ends[code]] for code in np.flatnonzero(counts) if code}
+
     def sum(self, tally: Countable) -> Int64:
         """Sum a tally by domain: int64, shape (count,). The sum of code 0 is 0."""
         sums = tally.sum_by(self.codes, self.count)

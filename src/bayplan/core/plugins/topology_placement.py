@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 from lightkube.models.core_v1 import Node
 
 from bayplan.core.api.pod_groups import COMPOSITES, POD_GROUPS, GroupSpec, spec_of
@@ -45,16 +44,14 @@ class TopologyPlacementGenerator(OnlyPlaces):
         key = "" if spec is None else spec.topology_key
         if not key:
             return None
-        domains, live = Domains.of(key, nodes).at(nodes), nodes.live
         values = nodes.table.labels(key).values
-        codes = {int(code) for code in np.unique(domains[live])} - {0}
+        domains = {str(values[code]): found for code, found in Domains.of(key, nodes).positions(nodes).items()}
         if gang.nodes:
             current = self._current_domain(gang, nodes, key)
             if isinstance(current, Status):
                 return current
-            codes = {code for code in codes if values[code] == current}
-        named = sorted((str(values[code]), code) for code in codes)
-        return [Placement(name, nodes.at(np.flatnonzero((domains == code) & live)), key) for name, code in named]
+            domains = {current: domains[current]} if current in domains else {}
+        return [Placement(name, nodes.at(domains[name]), key) for name in sorted(domains)]
 
     def _current_domain(self, gang: Gang, nodes: Nodes, key: str) -> Status | str:
         """Return the domain of the gang's pods that are on nodes already; an error if it is not unique."""

@@ -39,7 +39,7 @@ from bayplan.core.plugins.node_resources.resizes import (
     node_of_pod,
     on_own_node,
 )
-from bayplan.core.plugins.node_resources.shares import Amounts, amounts, amounts_of_placement, scored_resources
+from bayplan.core.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
 from bayplan.core.plugins.node_resources.shortages import TOO_MANY_PODS, details
 from bayplan.core.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 from bayplan.core.versions import DEFAULT_GATES, FeatureGates
@@ -125,7 +125,7 @@ class NodeResourcesFit(Plugin):
 
     def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
         """Score a placement by the utilization of its nodes as a whole: the higher, the better."""
-        return most_allocated_of_one(self._amounts(placement, placed))
+        return most_allocated_of_one(amounts_of_placement(self._resources, self._sums(placed), placement.nodes))
 
     def placement_bound(self, gang: Gang, placement: Placement) -> int | None:
         """Return the score with all members, which the placement doesn't get if they request more than it has.
@@ -134,18 +134,21 @@ class NodeResourcesFit(Plugin):
         """
         if any(requests.is_scalar(name) for name, _ in self._resources):
             return None
-        amounts = self._amounts(placement, gang.members)
+        requested = gang.data.get((self.name, "all"))
+        if requested is None:
+            requested = gang.data[self.name, "all"] = self._sums(gang.members)
+        amounts = amounts_of_placement(self._resources, requested, placement.nodes)
         too_many = any(each.requested > each.allocatable for each in amounts)
         return MAX_NODE_SCORE if too_many else most_allocated_of_one(amounts)
 
-    def _amounts(self, placement: Placement, pods: Iterable[PodInfo]) -> list[Amounts]:
-        """The amounts of the resources of all nodes together, with these pods placed."""
-        request = {name: 0 for name, _ in self._resources}
+    def _sums(self, pods: Iterable[PodInfo]) -> dict[str, int]:
+        """What the pods request together of the resources that are scored."""
+        sums = {name: 0 for name, _ in self._resources}
         for pod in pods:
             requested = scoring_request(pod)
-            for name in request:
-                request[name] += requested.get(name, 0)
-        return amounts_of_placement(self._resources, request, placement.nodes)
+            for name in sums:
+                sums[name] += requested.get(name, 0)
+        return sums
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """What the node lacks."""
