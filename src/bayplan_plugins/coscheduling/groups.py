@@ -82,7 +82,7 @@ class Groups:
             pod_group = self._pod_groups.get(key)
             created = pod_group.metadata.creationTimestamp if pod_group is not None else None
             return created.replace(tzinfo=created.tzinfo or UTC) if created else None
-        return self._members[key].oldest
+        return self._members.oldest(key)
 
 
 def key_of(pod: PodInfo) -> str | None:

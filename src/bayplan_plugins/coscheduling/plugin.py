@@ -140,11 +140,11 @@ class Coscheduling(Plugin):
         if group is None:
             named = key_of(pod) is not None
             return PostFilterResult(Status.unschedulable(*(["can not find pod group"] if named else [])))
-        missing = group.needed - len(self._members.assigned(group.key))
+        missing = group.needed - self._members.number_assigned(group.key)
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
         self._reject_waiting(group.key, "optimistic rejection in PostFilter")
-        if self._backoff and len(self._members[group.key].remaining) >= group.min_member:
+        if self._backoff and self._members.number(group.key) >= group.min_member:
             self._memory.backed_off[group.key] = self._handle.now() + self._backoff
         self._did_not_fit(group.key)
         message = f"PodGroup {group.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
@@ -181,14 +181,14 @@ class Coscheduling(Plugin):
         if group is None:
             return "PodGroup not found"
         self._members.permit(key, pod.uid, node_name)
-        assigned = self._members.assigned(key)
-        if len(assigned) >= group.needed:
+        assigned = self._members.number_assigned(key)
+        if assigned >= group.needed:
             self._memory.failed.pop(key, None)
             for waiting in self._handle.waiting_pods:
                 if key_of(waiting.pod) == key:
                     waiting.allow(self.name)
             return None
-        if len(assigned) == 1 and PLACED_WITH not in cycle.data:
+        if assigned == 1 and PLACED_WITH not in cycle.data:
             self._handle.activate(other for other in self._members[key].pending if other.uid != pod.uid)
         return Wait(group.timeout or self._wait)
 
@@ -235,14 +235,13 @@ class Coscheduling(Plugin):
         now = self._handle.now()
         if self._memory.backed_off.get(group.key, now) > now:
             return f"podGroup {group.key} failed recently"
-        members = self._members[group.key]
-        count = len(members.remaining)
+        count = self._members.number(group.key)
         if count < group.needed:
             return (
                 f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods number: {count}, "
                 f"minMember of group: {group.min_member}"
             )
-        if count - len(members.gated) < group.needed:
+        if count - len(self._members[group.key].gated) < group.needed:
             return f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
         if not group.min_resources or self._memory.enough.get(group.key, now) > now:
             return ""
@@ -292,7 +291,7 @@ class Coscheduling(Plugin):
 
     def _forget_empty(self, key: str) -> None:
         """Drop the state of a group that has no pods any more."""
-        if not self._members[key].pods:
+        if key not in self._members:
             for times in (self._memory.failed, self._memory.backed_off, self._memory.enough):
                 times.pop(key, None)
 

@@ -41,7 +41,7 @@ class TopologicalSort(Plugin):
     def sort_key(self, pod: PodInfo, queued_at: float) -> tuple[int, datetime, int, float]:
         """Return the key of a queued pod: the smallest key is popped first."""
         group = _group_of(pod)
-        oldest = self._members[group].oldest if group is not None else None
+        oldest = self._members.oldest(group) if group is not None else None
         age = oldest or pod.creation_timestamp or _LONG_AGO
         return -pod.priority, age, self._groups.order(pod) if group is not None else 0, queued_at
 

@@ -89,10 +89,10 @@ class Forest:
         return found
 
     def _exists(self, key: str) -> int:
-        return len(self._members[key].remaining)
+        return self._members.number(key)
 
     def _is_assigned(self, key: str) -> int:
-        return len(self._members.assigned(key))
+        return self._members.number_assigned(key)
 
 
 def gang_of_pods(key: str, members: PodsByGroup, least: int, *, whole: bool) -> Gang:

@@ -86,7 +86,7 @@ class GangScheduling(OnlyPlaces):
             name = path.root.partition("/")[2]
             waiting = f'waiting for composite pod group "{name}" tree to meet quorum'
             return None if self._forest.is_ready(path.root) else Status.unresolvable(waiting)
-        return TOO_FEW if least is not None and len(self._members[key].remaining) < least else None
+        return TOO_FEW if least is not None and self._members.number(key) < least else None
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """Which group is missing, or how many of its pods exist, or of the groups of its tree."""
@@ -103,7 +103,7 @@ class GangScheduling(OnlyPlaces):
         path = self._trees.path(key)
         if path.above:
             return self._explain_tree(path)
-        exist = len(self._members[key].remaining)
+        exist = self._members.number(key)
         return Details(
             f"{exist} of the {least} pods exist that PodGroup {key} needs; {(least or 0) - exist} more must be created"
         )
@@ -223,9 +223,9 @@ class GangScheduling(OnlyPlaces):
             return self._permit_in_tree(cycle, key, root)
         if not least:
             return None
-        assigned = self._members.assigned(key)
-        if len(assigned) < least:
+        if self._members.number_assigned(key) < least:
             if PLACED_WITH not in cycle.data:
+                assigned = self._members.assigned(key)
                 self._handle.activate(other for other in self._members[key].pending if other.uid not in assigned)
             return Wait(PERMIT_SECONDS)
         for waiting in self._handle.waiting_pods:
@@ -299,16 +299,15 @@ class GangScheduling(OnlyPlaces):
         if root := self._trees.path(key).root:
             self._wake_tree(root)
             return
-        members = self._members[key]
         try:
             least = self._least(key)
         except msgspec.ValidationError:
             least = None
-        if not least or len(members.remaining) < least:
+        if not least or self._members.number(key) < least:
             self._complete.discard(key)
         elif key not in self._complete:
             self._complete.add(key)
-            self._handle.activate(members.pending)
+            self._handle.activate(self._members[key].pending)
 
     def _wake_tree(self, root: str) -> None:
         """Activate the pods of a tree that has just got enough groups with enough pods."""
