@@ -103,7 +103,7 @@ class Tab:
 
 @contextmanager
 def browser(folder):
-    """A browser whose profile is in `folder`, by the URL of its DevTools."""
+    """A browser whose profile is in `folder`, by the URL of its DevTools. The folder is removed at the end."""
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     command = [executable(), *FLAGS, *sandbox, f"--user-data-dir={folder}", "about:blank"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -118,6 +118,13 @@ def browser(folder):
             yield f"http://127.0.0.1:{file.read_text().partition(chr(10))[0]}"
         finally:
             process.terminate()
+            process.wait()
+
+            def removed():  # processes of the browser that outlive it for a moment may write there again
+                shutil.rmtree(folder, ignore_errors=True)
+                return not Path(folder).exists()
+
+            eventually(removed, within=30, step=0.05)
 
 
 @asynccontextmanager
