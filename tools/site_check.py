@@ -139,7 +139,11 @@ def _served(site: Path) -> Iterator[str]:
 async def requests_elsewhere(site: Path) -> list[str]:
     """What pages ask other servers for, and what the search doesn't find, one line each."""
     found = []
-    with tempfile.TemporaryDirectory() as of, _served(site) as origin, chromium.browser(f"{of}/browser") as devtools:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _served(site) as origin,
+        chromium.browser(f"{folder}/browser") as devtools,
+    ):
         async with chromium.new_tab(devtools, _WatchedTab) as tab:
             await tab.send("Network.enable")
             for page in OPENED:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("yaml")
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from gangs_beside import Gang, Stream

@@ -93,8 +93,10 @@ class SchedulingQueue(Places):
             self.remove(new.uid)
             return
         known = self.get(new.uid)
-        if known is None or (known.place is not Place.IN_FLIGHT and self._changes_group(known, new)):
+        if known is not None and known.place is not Place.IN_FLIGHT and self._changes_group(known, new):
             self.remove(new.uid)
+            known = None
+        if known is None:
             self._add_new(new, changes.UNSCHEDULED_POD_UPDATE, now)
             return
         latest = self._in_flight.latest(new.uid) if known.place is Place.IN_FLIGHT else known.pod
